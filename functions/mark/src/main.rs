@@ -1,0 +1,3 @@
+//! The mark function.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! The rebuild function.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! The sweep function.
+
+fn main() {}

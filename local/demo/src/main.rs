@@ -1,0 +1,3 @@
+//! The main job, shown on the local cloud.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! The Redshift Data API on PostgreSQL, for the local cloud.

@@ -1,0 +1,1 @@
+//! Adapts: the ports on the AWS SDK.

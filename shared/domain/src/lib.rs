@@ -1,0 +1,1 @@
+//! Decides: what Tidemark knows and does, pure, without I/O or a clock.

@@ -1,0 +1,1 @@
+//! Drives: observe, decide, one effect, record; owns the ports.
