@@ -1,1 +1,9 @@
-//! Decides: what Tidemark knows and does, pure, without I/O or a clock.
+//! Decides: everything Tidemark knows and does, as pure functions over plain data.
+//!
+//! **Invariant:** nothing here is async, reads a clock or the environment, does I/O or knows an SDK. What a function needs,
+//! the time included, comes in as an argument; what is to be done goes out as data.
+
+pub mod definition;
+pub mod id;
+pub mod layout;
+pub mod partition_value;
