@@ -8,7 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
+use tokio::net::TcpStream;
 
 use crate::workspace::{Run, workspace_root};
 
@@ -72,6 +73,17 @@ impl Server {
             bail!("{} ended; the last of {}:\n{}", self.name, self.log.display(), self.last_lines());
         }
         Ok(())
+    }
+
+    /// Waits until somebody accepts connections on `port`; fails at once when the server ends.
+    pub(crate) async fn wait_for_port(&mut self, port: u16, patience: Duration) -> Result<()> {
+        let deadline = Instant::now() + patience;
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.is_err() {
+            self.check_alive()?;
+            ensure!(Instant::now() < deadline, "{} does not listen on {port}:\n{}", self.name, self.last_lines());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        self.check_alive()
     }
 
     pub(crate) fn last_lines(&self) -> String {

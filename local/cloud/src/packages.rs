@@ -1,0 +1,119 @@
+//! What this workspace brings to the local cloud: its binaries, built by cargo, and the zip of each function.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use sha2::{Digest, Sha256};
+use zip::write::SimpleFileOptions;
+
+use crate::workspace::workspace_root;
+
+/// Packages built together, so that cargo compiles their dependencies once, with one set of features.
+const PACKAGES: [&str; 4] = ["tidemark-mark", "tidemark-rebuild", "tidemark-sweep", "tidemark-redshift-data"];
+
+/// Builds the functions and the Redshift Data API (profile `dev`) and gives the path of each binary by its name.
+pub(crate) fn build() -> Result<BTreeMap<String, PathBuf>> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.current_dir(workspace_root()).args(["build", "--bins", "--message-format=json-render-diagnostics"]);
+    for package in PACKAGES {
+        command.args(["--package", package]);
+    }
+    // Cargo tells its progress on standard error, which is the user's.
+    let output = command.stderr(Stdio::inherit()).output().context("cannot run cargo build")?;
+    if !output.status.success() {
+        bail!("cargo build failed ({}); what it said stands above", output.status);
+    }
+    let text = String::from_utf8(output.stdout).context("cargo build did not speak UTF-8")?;
+    Ok(text.lines().filter_map(executable).collect())
+}
+
+/// Name and path of the binary, if a line of cargo's messages tells of one.
+fn executable(line: &str) -> Option<(String, PathBuf)> {
+    let message: serde_json::Value = serde_json::from_str(line).ok()?;
+    let name = message.get("target")?.get("name")?.as_str()?;
+    let path = message.get("executable")?.as_str()?;
+    Some((name.to_owned(), PathBuf::from(path)))
+}
+
+/// The zip of a function: one entry `bootstrap`, mode 0755, without symbols. Kept under `.local/packages/` by the binary's
+/// name, size and time of change, so that an unchanged function is packed once.
+pub(crate) fn pack(name: &str, binary: &Path) -> Result<PathBuf> {
+    let folder = workspace_root().join(".local/packages");
+    fs::create_dir_all(&folder)?;
+    let known = fs::metadata(binary).with_context(|| format!("cannot find {}", binary.display()))?;
+    let stamp = format!("{} {} {:?}", binary.display(), known.len(), known.modified()?);
+    let target = folder.join(format!("{name}-{}.zip", &hex::encode(Sha256::digest(stamp))[..16]));
+
+    let lock = File::create(folder.join(format!("{name}.lock")))?;
+    lock.lock().context("cannot lock the package")?;
+    if target.exists() {
+        return Ok(target);
+    }
+    let stripped = folder.join(format!("{name}.stripped"));
+    let strip = Command::new("strip").arg("-o").args([&stripped, binary]).output();
+    if !strip.is_ok_and(|output| output.status.success()) {
+        // No binutils: the package is larger, nothing else.
+        fs::copy(binary, &stripped)?;
+    }
+    let unfinished = folder.join(format!("{name}.zip.unfinished"));
+    write_zip(&stripped, &unfinished)?;
+    fs::remove_file(&stripped)?;
+    forget(&folder, name)?;
+    fs::rename(&unfinished, &target)?;
+    Ok(target)
+}
+
+fn write_zip(bootstrap: &Path, target: &Path) -> Result<()> {
+    let options = SimpleFileOptions::default().unix_permissions(0o755).compression_level(Some(1));
+    let mut zip = zip::ZipWriter::new(File::create(target)?);
+    zip.start_file("bootstrap", options)?;
+    io::copy(&mut File::open(bootstrap)?, &mut zip)?;
+    zip.finish()?.flush()?;
+    Ok(())
+}
+
+/// Removes the packages of earlier builds.
+fn forget(folder: &Path, name: &str) -> Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let file = path.file_name().and_then(|file| file.to_str()).unwrap_or_default();
+        if path.extension().is_some_and(|extension| extension == "zip") && file.starts_with(&format!("{name}-")) {
+            fs::remove_file(&path)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_the_binary_in_cargos_messages() {
+        let line =
+            r#"{"reason":"compiler-artifact","target":{"name":"mark","kind":["bin"]},"executable":"/t/debug/mark"}"#;
+        assert_eq!(executable(line), Some(("mark".to_owned(), PathBuf::from("/t/debug/mark"))));
+        assert_eq!(executable(r#"{"reason":"build-finished","success":true}"#), None);
+        let library = r#"{"reason":"compiler-artifact","target":{"name":"serde"},"executable":null}"#;
+        assert_eq!(executable(library), None);
+    }
+
+    /// The package holds one executable file named `bootstrap`, at its root.
+    #[test]
+    fn c196_bootstrap_at_the_root_of_the_package() {
+        let folder = Run::new().unwrap();
+        let target = folder.logs().join("function.zip");
+        write_zip(&std::env::current_exe().unwrap(), &target).unwrap();
+        let mut zip = zip::ZipArchive::new(File::open(&target).unwrap()).unwrap();
+        assert_eq!(zip.len(), 1);
+        let entry = zip.by_index(0).unwrap();
+        assert_eq!((entry.name(), entry.unix_mode().map(|mode| mode & 0o777)), ("bootstrap", Some(0o755)));
+    }
+
+    use crate::workspace::Run;
+}
