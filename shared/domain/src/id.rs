@@ -15,6 +15,9 @@ pub enum InvalidId {
     /// A partition's name is at most 1,000 bytes, since it is part of a DynamoDB sort key (1,024 bytes).
     #[error("partition name of {0} bytes must have 1 to 1000 bytes")]
     PartitionLength(usize),
+    /// CloudFormation's rule for a stack's name.
+    #[error("stack name {0:?} must be 1 to 128 letters, digits and -, and begin with a letter")]
+    Stack(String),
 }
 
 /// The name of a dataset: 1 to 63 characters of `[a-z0-9_]`, the first a letter.
@@ -58,6 +61,27 @@ impl PartitionName {
     }
 }
 
+/// The name of the CloudFormation stack that owns a target: 1 to 128 characters of `[A-Za-z0-9-]`, the first a letter.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct StackName(String);
+
+impl StackName {
+    /// Takes a valid name; the error says what is wrong with it.
+    pub fn new(name: impl Into<String>) -> Result<Self, InvalidId> {
+        let name = name.into();
+        let valid = (1..=128).contains(&name.len())
+            && name.starts_with(|c: char| c.is_ascii_alphabetic())
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+        if valid { Ok(Self(name)) } else { Err(InvalidId::Stack(name)) }
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
 macro_rules! text_id {
     ($($name:ident),*) => {$(
         impl fmt::Display for $name {
@@ -78,7 +102,7 @@ macro_rules! text_id {
         }
     )*};
 }
-text_id!(DatasetName, PartitionName);
+text_id!(DatasetName, PartitionName, StackName);
 
 /// A partition of a dataset: the unit of rebuild.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

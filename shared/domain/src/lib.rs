@@ -4,6 +4,9 @@
 //! the time included, comes in as an argument; what is to be done goes out as data.
 
 pub mod definition;
+pub mod failure;
 pub mod id;
 pub mod layout;
 pub mod partition_value;
+pub mod sql;
+pub mod verify;

@@ -1,0 +1,19 @@
+//! The SQL that Tidemark runs in Redshift, and what comes back from it.
+//!
+//! **Invariants:** values enter SQL only through [`literal`], names only through [`identifier`]; a [`Batch`] keeps the Data
+//! API's limits and never holds a statement that would end or split its transaction.
+//!
+//! - [`install`]: schema, ledger, procedures; per target a fence table and its procedures.
+//! - [`rebuild`]: the transactions of a batch: fence, stage, swap.
+//! - [`lookup`]: what is asked outside of them.
+//! - [`rows`]: the results, typed.
+
+pub mod identifier;
+pub mod install;
+pub mod literal;
+pub mod lookup;
+pub mod rebuild;
+pub mod rows;
+mod statements;
+
+pub use statements::{Batch, MAX_NAME_BYTES, MAX_STATEMENT_BYTES, MAX_STATEMENTS, SqlError, SubStatement};
