@@ -3,10 +3,17 @@
 //! **Invariant:** nothing here is async, reads a clock or the environment, does I/O or knows an SDK. What a function needs,
 //! the time included, comes in as an argument; what is to be done goes out as data.
 
+pub mod dataset;
 pub mod definition;
 pub mod failure;
 pub mod id;
 pub mod layout;
+pub mod lock;
+pub mod message;
+pub mod partition;
 pub mod partition_value;
 pub mod sql;
+pub mod take;
+pub mod update;
 pub mod verify;
+pub mod writes;

@@ -1,0 +1,287 @@
+//! The writes of the partition item: all of them, each with its condition and its reason.
+//!
+//! A write by a batch is conditional on the fence being the take's own (`fence`), so that a worker that was overtaken stops
+//! at its next write. Marks don't ask for the fence; so whatever takes a partition out of the index *due*, or parks it,
+//! asks for `marked` as well.
+
+use std::collections::BTreeSet;
+
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::id::{Fence, Generation, PartitionId};
+use crate::partition::{Accept, Batch, Committed, Holds, Parked, PartitionItem};
+use crate::update::{Change, Condition, Update};
+
+/// A message that was sent, or a take, gets this long before sweep wakes the partition.
+pub const WAKE_AFTER: SignedDuration = SignedDuration::from_mins(5);
+
+/// The attributes that keep a partition in the index *due*; they live and die together.
+const DUE: [&str; 3] = ["work", "due_at", "dirty_since"];
+
+fn stored<T: Serialize>(value: &T) -> Value {
+    serde_json::to_value(value).unwrap_or_default()
+}
+
+fn ms(time: Timestamp) -> Value {
+    Value::from(time.as_millisecond())
+}
+
+fn fence_is(fence: Fence) -> Condition {
+    Condition::Equals("fence", fence.0.into())
+}
+
+fn update(id: &PartitionId, conditions: Vec<Condition>, changes: Vec<Change>) -> Update {
+    Update { key: PartitionItem::key(id), conditions, changes }
+}
+
+fn set_or_remove<T: Serialize>(name: &'static str, value: Option<&T>) -> Change {
+    value.map_or(Change::Remove(name), |value| Change::Set(name, stored(value)))
+}
+
+/// MARK: the partition's source changed; `removed` objects surely went.
+///
+/// Unconditional. Where `due_at` was absent before, the caller sends the message; a crash before that is repaired by wake.
+pub fn mark(id: &PartitionId, removed: u64, now: Timestamp) -> Update {
+    update(id, vec![], mark_changes(id, removed, now))
+}
+
+fn mark_changes(id: &PartitionId, removed: u64, now: Timestamp) -> Vec<Change> {
+    vec![
+        Change::Add("marked", 1),
+        Change::Set("marked_at", ms(now)),
+        Change::SetIfAbsent("built", 0.into()),
+        Change::SetIfAbsent("fence", 0.into()),
+        Change::SetIfAbsent("work", id.dataset.as_str().into()),
+        Change::SetIfAbsent("due_at", ms(now + WAKE_AFTER)),
+        Change::SetIfAbsent("dirty_since", ms(now)),
+        Change::Add("removed", i64::try_from(removed).unwrap_or(i64::MAX)),
+        Change::Remove("parked_work"),
+        Change::Remove("parked_since"),
+    ]
+}
+
+/// REPLAY: a mark by an operator; with `force` the partition is rebuilt up to it whatever the digest says.
+///
+/// Conditional on `marked` as read, since `forced` is the new generation. A later replay's `accept` replaces the earlier.
+pub fn replay(
+    id: &PartitionId,
+    read: Option<Generation>,
+    force: bool,
+    accept: Option<&Accept>,
+    now: Timestamp,
+) -> Update {
+    let as_read = read.map_or(Condition::Absent("marked"), |g| Condition::Equals("marked", g.0.into()));
+    let mut changes = mark_changes(id, 0, now);
+    if force {
+        changes.push(Change::Set("forced", read.unwrap_or_default().next().0.into()));
+        changes.push(set_or_remove("accept", accept));
+    }
+    changes.extend([Change::Remove("not_before"), Change::Remove("tries")]);
+    update(id, vec![as_read], changes)
+}
+
+/// TAKE: the partition is ours, with the batch as decided. In one transaction with the lock.
+///
+/// Conditional on fence *and* batch as read: the holder before may have recorded a swap since, which a stale view would
+/// forget.
+pub fn take(id: &PartitionId, read: &PartitionItem, batch: &Batch, unresolved: bool, now: Timestamp) -> Update {
+    let batch_as_read = match &read.batch {
+        Some(batch) => Condition::Equals("batch", stored(batch)),
+        None => Condition::Absent("batch"),
+    };
+    update(
+        id,
+        vec![fence_is(read.fence), batch_as_read, Condition::Exists("due_at")],
+        vec![
+            Change::Set("fence", read.fence.next().0.into()),
+            Change::Add("tries", 1),
+            Change::Set("due_at", ms(now + WAKE_AFTER)),
+            Change::Set("batch", stored(batch)),
+            set_or_remove("unresolved", unresolved.then_some(&true)),
+        ],
+    )
+}
+
+/// PUT OFF: not ready yet; sweep wakes it when it is.
+pub fn put_off(id: &PartitionId, read: Fence, due_at: Timestamp) -> Update {
+    update(id, vec![fence_is(read), Condition::Exists("due_at")], vec![Change::Set("due_at", ms(due_at))])
+}
+
+/// RECORD: the batch as it now is. It shows that the take lives, so the count of dead takes begins anew.
+pub fn record(id: &PartitionId, fence: Fence, batch: &Batch) -> Update {
+    update(id, vec![fence_is(fence)], vec![Change::Set("batch", stored(batch)), Change::Remove("tries")])
+}
+
+/// RECORD of what the look found after fencing: the newest ledger row becomes `last`, and nothing is unresolved any more.
+pub fn record_look(id: &PartitionId, fence: Fence, batch: &Batch, newest: Option<&Committed>) -> Update {
+    let mut changes = vec![Change::Set("batch", stored(batch)), Change::Remove("tries"), Change::Remove("unresolved")];
+    changes.extend(newest.map(|last| Change::Set("last", stored(last))));
+    update(id, vec![fence_is(fence)], changes)
+}
+
+/// How a batch ends other than by confirm: whether its swap may still land stays on record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// It is kept, to be continued.
+    Kept,
+    /// It ends; its swap was recorded, so fence and look come first.
+    Unresolved,
+    /// It ends; no swap of it can be out.
+    Clean,
+}
+
+impl Ending {
+    /// How `batch` ends: unresolved if its swap was recorded, whatever was seen of its statements.
+    pub fn of(batch: &Batch) -> Self {
+        if batch.swap_recorded() { Self::Unresolved } else { Self::Clean }
+    }
+
+    fn changes(self) -> Vec<Change> {
+        match self {
+            Self::Kept => vec![],
+            Self::Unresolved => vec![Change::Remove("batch"), Change::Set("unresolved", true.into())],
+            Self::Clean => vec![Change::Remove("batch")],
+        }
+    }
+}
+
+/// HOLD: put off until a time. Never removes `due_at`.
+pub fn hold(
+    id: &PartitionId,
+    fence: Fence,
+    holds: &Holds,
+    until: Timestamp,
+    ending: Ending,
+    alerted: &BTreeSet<String>,
+) -> Update {
+    let mut changes = vec![
+        Change::Set("not_before", ms(until)),
+        Change::Set("due_at", ms(until)),
+        Change::Set("holds", stored(holds)),
+        Change::Remove("tries"),
+    ];
+    changes.extend(ending.changes());
+    if !alerted.is_empty() {
+        changes.push(Change::Set("alerted", stored(alerted)));
+    }
+    update(id, vec![fence_is(fence)], changes)
+}
+
+/// CONFIRM A: built, and no mark came since: the partition rests. In one transaction with the lock's release.
+pub fn confirm_rest(id: &PartitionId, fence: Fence, batch: &Batch, last: Option<&Committed>) -> Update {
+    let mut changes = confirmed(batch, last);
+    changes.extend(DUE.into_iter().map(Change::Remove));
+    changes.extend([Change::Remove("forced"), Change::Remove("accept")]);
+    update(id, vec![fence_is(fence), Condition::Equals("marked", batch.covers.0.into())], changes)
+}
+
+/// CONFIRM B: built, and marked again since: it stays in the index, and the caller sends a message.
+pub fn confirm_again(
+    id: &PartitionId,
+    fence: Fence,
+    batch: &Batch,
+    last: Option<&Committed>,
+    due_at: Timestamp,
+    now: Timestamp,
+) -> Update {
+    let mut changes = confirmed(batch, last);
+    changes.extend([Change::Set("dirty_since", ms(now)), Change::Set("due_at", ms(due_at))]);
+    update(id, vec![fence_is(fence), marked_since(batch.covers)], changes)
+}
+
+fn confirmed(batch: &Batch, last: Option<&Committed>) -> Vec<Change> {
+    let mut changes = vec![Change::Set("built", batch.covers.0.into()), Change::Add("removed", -batch.removed)];
+    changes.extend(last.map(|last| Change::Set("last", stored(last))));
+    let over = ["batch", "parked", "parked_work", "parked_since", "alerted", "not_before", "tries", "holds"];
+    changes.extend(over.into_iter().map(Change::Remove));
+    changes
+}
+
+fn marked_since(covers: Generation) -> Condition {
+    Condition::Greater("marked", i64::try_from(covers.0).unwrap_or(i64::MAX))
+}
+
+/// PARK A: set aside until a new mark.
+///
+/// Conditional on `marked` being what was tried: a mark that came since must not be slept over.
+pub fn park(
+    id: &PartitionId,
+    fence: Fence,
+    batch: &Batch,
+    parked: &Parked,
+    ending: Ending,
+    alerted: &BTreeSet<String>,
+    now: Timestamp,
+) -> Update {
+    let mut changes = ending.changes();
+    changes.extend(DUE.into_iter().map(Change::Remove));
+    changes.extend([
+        Change::Set("parked", stored(parked)),
+        Change::Set("parked_work", id.dataset.as_str().into()),
+        Change::Set("parked_since", ms(now)),
+        Change::Set("alerted", stored(alerted)),
+        Change::Remove("not_before"),
+        Change::Remove("tries"),
+        Change::Remove("holds"),
+    ]);
+    update(id, vec![fence_is(fence), Condition::Equals("marked", batch.covers.0.into())], changes)
+}
+
+/// LEAVE: a retired partition, or one the layout no longer yields, leaves the index.
+pub fn leave(id: &PartitionId, read: &PartitionItem) -> Update {
+    let batch_as_read = match &read.batch {
+        Some(batch) => Condition::Equals("batch", stored(batch)),
+        None => Condition::Absent("batch"),
+    };
+    let mut changes: Vec<_> = DUE.into_iter().map(Change::Remove).collect();
+    changes.push(Change::Remove("batch"));
+    update(
+        id,
+        vec![
+            fence_is(read.fence),
+            batch_as_read,
+            Condition::Equals("marked", read.marked.0.into()),
+            Condition::Absent("unresolved"),
+        ],
+        changes,
+    )
+}
+
+/// RESTORED: Redshift is ahead of the item, so the table was restored from a backup: fence, look and rebuild for real.
+///
+/// Conditional on `marked` as read too, since the new one is computed from it.
+pub fn restored(
+    id: &PartitionId,
+    fence: Fence,
+    marked: Generation,
+    ledger: Generation,
+    stored_fence: Fence,
+    now: Timestamp,
+) -> Update {
+    let generation = marked.max(ledger).next();
+    update(
+        id,
+        vec![fence_is(fence), Condition::Equals("marked", marked.0.into())],
+        vec![
+            Change::Set("marked", generation.0.into()),
+            Change::Set("marked_at", ms(now)),
+            Change::Set("forced", generation.0.into()),
+            Change::Set("fence", fence.max(stored_fence).next().0.into()),
+            Change::Remove("batch"),
+            Change::Set("unresolved", true.into()),
+            Change::SetIfAbsent("work", id.dataset.as_str().into()),
+            Change::Set("due_at", ms(now)),
+            Change::SetIfAbsent("dirty_since", ms(now)),
+            Change::Remove("parked_work"),
+            Change::Remove("parked_since"),
+            Change::Remove("tries"),
+        ],
+    )
+}
+
+/// WAKE: sweep claims a due partition and sends its message; of several sweeps one gets it.
+pub fn wake(id: &PartitionId, due_at: Timestamp, now: Timestamp) -> Update {
+    update(id, vec![Condition::Equals("due_at", ms(due_at))], vec![Change::Set("due_at", ms(now + WAKE_AFTER))])
+}
