@@ -152,6 +152,11 @@ impl Stack {
         self.ask("logs", json!({ "function": function })).await
     }
 
+    /// Invokes a function and waits for its answer; a function error is an error.
+    pub async fn invoke(&self, function: &str, payload: &serde_json::Value) -> Result<serde_json::Value> {
+        self.ask("invoke", json!({ "function": function, "payload": payload })).await
+    }
+
     /// Processes that run a function right now: some idle, some at work. They can be killed to see what follows.
     pub fn function_pids(&self, function: &str) -> Vec<u32> {
         let group = processes::of_group(self.deployer.emulator_group);
