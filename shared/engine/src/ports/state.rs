@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use tidemark_domain::id::{DatasetName, PartitionId};
+use tidemark_domain::id::{DatasetName, PartitionId, PartitionName};
 use tidemark_domain::update::{Item, Key, Update};
 
 use super::Effect;
@@ -80,4 +80,13 @@ pub trait StateStore: Send + Sync {
         until: Timestamp,
         limit: usize,
     ) -> Result<Vec<DueEntry>, StateError>;
+
+    /// Up to `limit` partition items of a dataset (at rest too), in the order of their names' bytes, from the first after
+    /// `after` on. Fewer than `limit` are the last. Strongly consistent item by item, not a snapshot.
+    async fn partitions(
+        &self,
+        dataset: &DatasetName,
+        after: Option<&PartitionName>,
+        limit: usize,
+    ) -> Result<Vec<(PartitionName, Item)>, StateError>;
 }
