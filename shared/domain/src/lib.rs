@@ -12,6 +12,7 @@ pub mod lock;
 pub mod message;
 pub mod partition;
 pub mod partition_value;
+pub mod settle;
 pub mod sql;
 pub mod take;
 pub mod update;

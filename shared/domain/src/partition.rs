@@ -153,7 +153,9 @@ pub struct Batch {
     /// Seconds spent in statements that ended.
     #[serde(default)]
     pub spent_seconds: u64,
-    /// The statement of the phase, recorded before it is submitted.
+    /// The try of the phase's statement: 1, and one more after each terminal failure that was *seen*.
+    pub attempt: u32,
+    /// The statement of this try, recorded before it is submitted; `None` until then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub statement: Option<Statement>,
     /// What was verified of the staging table; it enters the swap.
@@ -216,8 +218,6 @@ pub enum FailureState {
 /// The statement of a phase.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statement {
-    /// 1, and one more after each terminal failure that was seen.
-    pub r#try: u32,
     /// Its client token: a hash of batch, phase, try and the request's text.
     pub token: String,
     /// When it was recorded, before it was submitted.
@@ -300,15 +300,37 @@ pub struct Holds {
 }
 
 impl Batch {
-    /// Whether its swap was recorded, and so may have been submitted.
+    /// Whether a swap of it was ever recorded, and so may have been submitted, whatever was seen of it since.
     pub fn swap_recorded(&self) -> bool {
-        self.phase == Phase::Swapping && self.statement.is_some()
+        self.phase == Phase::Swapping && (self.statement.is_some() || self.attempt > 1)
     }
 
-    /// The batch as it enters `phase`: no statement yet.
+    /// The batch as it enters `phase`: at the first try, no statement recorded yet.
     #[must_use]
     pub fn enter(&self, phase: Phase) -> Self {
-        Self { phase, statement: None, ..self.clone() }
+        Self { phase, attempt: 1, statement: None, ..self.clone() }
+    }
+
+    /// The batch after a terminal failure of its statement was seen.
+    #[must_use]
+    pub fn next_try(&self) -> Self {
+        Self { attempt: self.attempt + 1, statement: None, ..self.clone() }
+    }
+
+    /// The batch with its statement recorded: what will be submitted, under which token, and when that was decided.
+    #[must_use]
+    pub fn recorded(&self, token: String, now: Timestamp) -> Self {
+        Self { statement: Some(Statement { token, submitted_at: now, id: None }), ..self.clone() }
+    }
+
+    /// The client token of this phase's statement: 64 hexadecimal digits.
+    ///
+    /// It hangs on the request's text, so that a request of another text never goes out under a token in use.
+    pub fn token(&self, statements: &[String]) -> String {
+        let attempt = self.attempt.to_be_bytes();
+        let id = self.id.to_string();
+        let head: [&[u8]; 3] = [id.as_bytes(), self.phase.as_str().as_bytes(), &attempt];
+        Digest::of(head.into_iter().chain(statements.iter().map(String::as_bytes))).as_str().to_owned()
     }
 }
 

@@ -183,7 +183,8 @@ fn failure_state(batch: &Batch) -> FailureState {
 
 /// Whether an unfinished batch can still come to an end that is known.
 fn can_continue(batch: &Batch, view: &View<'_>) -> bool {
-    let same_definition = batch.definition == view.head.hash || batch.swap_recorded();
+    let swap_may_run = batch.phase == Phase::Swapping && batch.statement.is_some();
+    let same_definition = batch.definition == view.head.hash || swap_may_run;
     same_definition && batch.epoch == view.head.epoch && outcome_can_be_known(batch, view.now)
 }
 
@@ -213,6 +214,7 @@ fn begin(view: &View<'_>, unresolved: bool, id: BatchId) -> Batch {
         removed: item.removed,
         listed: None,
         spent_seconds: 0,
+        attempt: 1,
         statement: None,
         verified: None,
         recovered: None,

@@ -121,28 +121,23 @@ pub fn record_look(id: &PartitionId, fence: Fence, batch: &Batch, newest: Option
     update(id, vec![fence_is(fence)], changes)
 }
 
-/// How a batch ends other than by confirm: whether its swap may still land stays on record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
-    /// It is kept, to be continued.
-    Kept,
-    /// It ends; its swap was recorded, so fence and look come first.
-    Unresolved,
-    /// It ends; no swap of it can be out.
-    Clean,
+/// What becomes of the batch in a hold or a park.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Keep<'a> {
+    /// It is kept, as it now is, to be continued.
+    As(&'a Batch),
+    /// It ends. If its swap was recorded, the partition is unresolved from then on, whatever was seen of its statements.
+    End(&'a Batch),
 }
 
-impl Ending {
-    /// How `batch` ends: unresolved if its swap was recorded, whatever was seen of its statements.
-    pub fn of(batch: &Batch) -> Self {
-        if batch.swap_recorded() { Self::Unresolved } else { Self::Clean }
-    }
-
+impl Keep<'_> {
     fn changes(self) -> Vec<Change> {
         match self {
-            Self::Kept => vec![],
-            Self::Unresolved => vec![Change::Remove("batch"), Change::Set("unresolved", true.into())],
-            Self::Clean => vec![Change::Remove("batch")],
+            Self::As(batch) => vec![Change::Set("batch", stored(batch))],
+            Self::End(batch) if batch.swap_recorded() => {
+                vec![Change::Remove("batch"), Change::Set("unresolved", true.into())]
+            }
+            Self::End(_) => vec![Change::Remove("batch")],
         }
     }
 }
@@ -153,16 +148,16 @@ pub fn hold(
     fence: Fence,
     holds: &Holds,
     until: Timestamp,
-    ending: Ending,
+    keep: Keep<'_>,
     alerted: &BTreeSet<String>,
 ) -> Update {
-    let mut changes = vec![
+    let mut changes = keep.changes();
+    changes.extend([
         Change::Set("not_before", ms(until)),
         Change::Set("due_at", ms(until)),
         Change::Set("holds", stored(holds)),
         Change::Remove("tries"),
-    ];
-    changes.extend(ending.changes());
+    ]);
     if !alerted.is_empty() {
         changes.push(Change::Set("alerted", stored(alerted)));
     }
@@ -211,11 +206,10 @@ pub fn park(
     fence: Fence,
     batch: &Batch,
     parked: &Parked,
-    ending: Ending,
     alerted: &BTreeSet<String>,
     now: Timestamp,
 ) -> Update {
-    let mut changes = ending.changes();
+    let mut changes = Keep::End(batch).changes();
     changes.extend(DUE.into_iter().map(Change::Remove));
     changes.extend([
         Change::Set("parked", stored(parked)),
