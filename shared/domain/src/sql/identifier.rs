@@ -72,9 +72,14 @@ pub enum PerTarget {
     Own,
 }
 
-/// `tidemark."fence_sales_orders_…"`: readable, at most 63 bytes (PostgreSQL's limit too), and told apart by a hash, since
-/// `a_b.c` and `a.b_c` would otherwise share a name.
+/// `tidemark."fence_sales_orders_…"`.
 pub fn per_target(what: PerTarget, target: &TableName) -> Result<String, InvalidIdentifier> {
+    Ok(format!("{SCHEMA}.{}", quoted(&per_target_name(what, target))?))
+}
+
+/// The bare name: readable, at most 63 bytes (PostgreSQL's limit too), and told apart by a hash, since `a_b.c` and `a.b_c`
+/// would otherwise share a name. Should two targets share it all the same, the guard row refuses the second.
+pub fn per_target_name(what: PerTarget, target: &TableName) -> String {
     let prefix = match what {
         PerTarget::Fence => "fence",
         PerTarget::Claim => "claim",
@@ -87,5 +92,5 @@ pub fn per_target(what: PerTarget, target: &TableName) -> Result<String, Invalid
         .map(|c| if c.is_ascii_lowercase() || c.is_ascii_digit() { c } else { '_' })
         .take(40)
         .collect();
-    Ok(format!("{SCHEMA}.{}", quoted(&format!("{prefix}_{readable}_{}", &hash[..10]))?))
+    format!("{prefix}_{readable}_{}", &hash[..10])
 }

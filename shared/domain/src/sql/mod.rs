@@ -8,6 +8,7 @@
 //! - [`lookup`]: what is asked outside of them.
 //! - [`rows`]: the results, typed.
 
+mod count;
 pub mod identifier;
 pub mod install;
 pub mod literal;

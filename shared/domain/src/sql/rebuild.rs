@@ -1,11 +1,21 @@
 //! The transactions of a batch: fence, stage, swap.
+//!
+//! **Invariants:** LOCK comes before anything that takes a snapshot, and locks only the fence table, so readers of the target
+//! never wait; DELETE comes before INSERT, since the other order may deadlock; nothing here is DDL on the target; the ledger is
+//! written last and read by none of these. The same request gives the same text, byte for byte: that is what client tokens
+//! rest on.
+//!
+//! Of a rebuild without trouble these are the calls: stage (submitted, waited for), its two results, swap (submitted, waited
+//! for), its result, and the drop of the staging table: six.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
-use super::{Batch, SqlError, SubStatement};
-use crate::definition::Definition;
+use super::identifier::{self, PerTarget, per_target};
+use super::{Batch, SqlError, SubStatement, count, literal};
+use crate::definition::{Definition, Format, SqlType};
 use crate::id::{BatchId, DefinitionHash, Digest, Epoch, Fence, Generation, StackName};
 use crate::partition_value::Partition;
 use crate::verify::SourceCounts;
@@ -114,22 +124,229 @@ pub struct Swap {
 
 /// Shuts out every swap of the partition with an older fence than the batch's, and waits for one that runs.
 pub fn fence(request: &Request<'_>) -> Result<Batch, SqlError> {
-    Batch::new(name(request, "fence"), vec![])
+    let mut statements = settings(request);
+    statements.push(lock(request)?);
+    statements.push(call(request, PerTarget::FenceOff, Fence(request.fence.0.saturating_sub(1)))?);
+    Batch::new(name(request, "fence"), statements)
 }
 
-/// Creates the staging table, fills it, and counts. `None`: an accepted empty source.
+/// Creates the staging table, fills it, and counts. `None`: an accepted empty source, which is an empty table and no COPY.
+///
+/// The staging table has exactly the files' columns in their order, since COPY maps columnar files by position, with the
+/// widths of the definition: a value too wide for them fails in COPY, where Redshift names file and column. A target narrower
+/// than the definition fails later, in the swap, and takes the DELETE back with it.
 pub fn stage(request: &Request<'_>, source: Option<&CopySource>) -> Result<Stage, SqlError> {
-    let _ = source;
-    Ok(Stage { batch: Batch::new(name(request, "stage"), vec![])?, copy: None, loads: None, counts: SubStatement(1) })
+    let mut statements = settings(request);
+    statements.push(create_staging(request)?);
+    let mut copied = None;
+    let mut loads = None;
+    if let Some(source) = source {
+        statements.push(copy(request, source)?);
+        copied = Some(SubStatement(statements.len()));
+        statements.push(count::loads(request.definition, "pg_last_copy_id()"));
+        loads = Some(SubStatement(statements.len()));
+    }
+    statements.push(count::staged(request)?);
+    let batch = Batch::new(name(request, "stage"), statements)?;
+    Ok(Stage { counts: batch.last(), batch, copy: copied, loads })
 }
 
 /// Replaces the partition's rows by the staged ones and writes the ledger.
 pub fn swap(request: &Request<'_>, listed: &Listed, verified: &Verified) -> Result<Swap, SqlError> {
-    let _ = (listed, verified);
-    Ok(Swap { batch: Batch::new(name(request, "swap"), vec![])?, counts: SubStatement(1) })
+    let target = identifier::table(&request.definition.target)?;
+    let mut statements = settings(request);
+    statements.push(lock(request)?);
+    statements.push(call(request, PerTarget::Claim, request.fence)?);
+    statements.push(COUNTS_TABLE.to_owned());
+    statements.push(count::before(request)?);
+    statements.push(format!("CALL tidemark.guard({}, {})", verified.staged_rows, request.accept_foreign_rows));
+    statements.push(format!("DELETE FROM {target} WHERE {}", count::of_partition(request)?));
+    statements.push(insert(request, &target)?);
+    statements.push(count::after(request)?);
+    statements.push("CALL tidemark.seal()".to_owned());
+    statements.push(count::MOVED.to_owned());
+    let counts = SubStatement(statements.len());
+    statements.push(write_ledger(request, listed, verified)?);
+    Ok(Swap { batch: Batch::new(name(request, "swap"), statements)?, counts })
+}
+
+/// The bytes of the longest statement a rebuild of this partition would run; the rest of them hardly depends on the definition.
+pub fn widest(request: &Request<'_>, source: &CopySource) -> Result<usize, SqlError> {
+    let target = identifier::table(&request.definition.target)?;
+    let statements =
+        [create_staging(request)?, copy(request, source)?, count::staged(request)?, insert(request, &target)?];
+    Ok(statements.iter().map(String::len).max().unwrap_or(0))
 }
 
 /// The statement's name: `tidemark/dataset/partition/batch/phase`.
 pub(super) fn name(request: &Request<'_>, phase: &str) -> String {
     format!("tidemark/{}/{}/{}/{phase}", request.definition.name, request.partition.name, request.batch)
+}
+
+/// How the session runs: none of these takes a snapshot.
+pub(super) fn settings(request: &Request<'_>) -> Vec<String> {
+    let milliseconds = request.statement_timeout.as_millis();
+    vec![format!("SET statement_timeout TO {milliseconds}"), "SET timezone TO 'UTC'".to_owned()]
+}
+
+fn lock(request: &Request<'_>) -> Result<String, SqlError> {
+    Ok(format!("LOCK TABLE {}", per_target(PerTarget::Fence, &request.definition.target)?))
+}
+
+fn call(request: &Request<'_>, procedure: PerTarget, fence: Fence) -> Result<String, SqlError> {
+    Ok(format!(
+        "CALL {}({}, {fence}, {}, {}, {})",
+        per_target(procedure, &request.definition.target)?,
+        literal::text(request.partition.name.as_str())?,
+        literal::text(request.stack.as_str())?,
+        literal::text(request.definition.name.as_str())?,
+        request.epoch,
+    ))
+}
+
+fn create_staging(request: &Request<'_>) -> Result<String, SqlError> {
+    let mut columns = Vec::with_capacity(request.definition.columns.len());
+    for column in &request.definition.columns {
+        columns.push(format!("    {} {}", identifier::column(&column.name)?, type_name(column.sql_type)));
+    }
+    Ok(format!("CREATE TABLE {} (\n{}\n)", identifier::staging(request.batch)?, columns.join(",\n")))
+}
+
+fn type_name(sql_type: SqlType) -> String {
+    match sql_type {
+        SqlType::SmallInt => "smallint".to_owned(),
+        SqlType::Integer => "integer".to_owned(),
+        SqlType::BigInt => "bigint".to_owned(),
+        SqlType::Decimal { precision, scale } => format!("decimal({precision},{scale})"),
+        SqlType::Real => "real".to_owned(),
+        SqlType::Double => "double precision".to_owned(),
+        SqlType::Boolean => "boolean".to_owned(),
+        SqlType::Char(bytes) => format!("char({bytes})"),
+        SqlType::Varchar(bytes) => format!("varchar({bytes})"),
+        SqlType::Date => "date".to_owned(),
+        SqlType::Timestamp => "timestamp".to_owned(),
+        SqlType::TimestampTz => "timestamptz".to_owned(),
+    }
+}
+
+/// COPY. Columnar formats take hardly an option: no COMPUPDATE, no MAXERROR, no REGION.
+fn copy(request: &Request<'_>, source: &CopySource) -> Result<String, SqlError> {
+    let role = match &source.role {
+        CopyRole::Default => "default".to_owned(),
+        CopyRole::Arn(arn) => literal::text(arn)?,
+    };
+    let mut clauses = vec![
+        format!("COPY {}", identifier::staging(request.batch)?),
+        format!("FROM {}", literal::text(&source.manifest_url)?),
+        format!("IAM_ROLE {role} MANIFEST"),
+    ];
+    match request.definition.format {
+        Format::Parquet => clauses.push("FORMAT AS PARQUET STATUPDATE OFF".to_owned()),
+        Format::Csv => {
+            if let Some(region) = &source.region {
+                clauses.push(format!("REGION AS {}", literal::text(region)?));
+            }
+            clauses.extend(csv_clauses(request.definition)?);
+        }
+    }
+    Ok(clauses.join("\n"))
+}
+
+fn csv_clauses(definition: &Definition) -> Result<Vec<String>, SqlError> {
+    let csv = &definition.csv;
+    let quote = literal::text(&csv.quote.to_string())?;
+    let delimiter = literal::text(&csv.delimiter.to_string())?;
+    let mut clauses = vec![format!("FORMAT AS CSV QUOTE AS {quote} DELIMITER AS {delimiter}")];
+    if csv.ignore_header > 0 {
+        clauses.push(format!("IGNOREHEADER AS {}", csv.ignore_header));
+    }
+    if let Some(null_as) = &csv.null_as {
+        clauses.push(format!("NULL AS {}", literal::text(null_as)?));
+    }
+    if csv.gzip {
+        clauses.push("GZIP".to_owned());
+    }
+    clauses.push("COMPUPDATE OFF STATUPDATE OFF".to_owned());
+    let allowed = definition.tolerance.rejected_rows;
+    if allowed > 0 {
+        // COPY fails once it has met this many errors, so one more than what is let pass; 100,000 is the most it takes.
+        clauses.push(format!("MAXERROR AS {}", allowed.saturating_add(1).min(100_000)));
+    }
+    Ok(clauses)
+}
+
+/// The counts travel in a temporary table, since a procedure can't name a table that differs per batch.
+const COUNTS_TABLE: &str = "\
+CREATE TEMP TABLE tidemark_counts (
+    moment varchar(6) NOT NULL,
+    target_rows bigint NOT NULL,
+    foreign_rows bigint,
+    staged_rows bigint
+)";
+
+/// Staged columns as they are, the path's values as constants, provenance.
+fn insert(request: &Request<'_>, target: &str) -> Result<String, SqlError> {
+    let definition = request.definition;
+    let mut columns = Vec::new();
+    let mut values = Vec::new();
+    for column in &definition.columns {
+        columns.push(identifier::column(&column.name)?);
+        values.push(identifier::column(&column.name)?);
+    }
+    for (part, value) in definition.parts.iter().zip(&request.partition.values) {
+        if !part.in_files {
+            columns.push(identifier::column(&part.column)?);
+            values.push(literal::value(value)?);
+        }
+    }
+    if let Some(column) = &definition.provenance.batch_id {
+        columns.push(identifier::column(column)?);
+        values.push(literal::text(&request.batch.to_string())?);
+    }
+    if let Some(column) = &definition.provenance.loaded_at {
+        columns.push(identifier::column(column)?);
+        values.push("GETDATE()".to_owned());
+    }
+    Ok(format!(
+        "INSERT INTO {target} ({})\nSELECT {}\nFROM {}",
+        columns.join(", "),
+        values.join(", "),
+        identifier::staging(request.batch)?
+    ))
+}
+
+fn write_ledger(request: &Request<'_>, listed: &Listed, verified: &Verified) -> Result<String, SqlError> {
+    let definition = request.definition;
+    let source = &listed.source;
+    let staged_at = TimeZone::UTC.to_datetime(verified.staged_at);
+    let values: [(&str, String); 22] = [
+        ("batch_id", literal::text(&request.batch.to_string())?),
+        ("stack", literal::text(request.stack.as_str())?),
+        ("dataset", literal::text(definition.name.as_str())?),
+        ("partition_name", literal::text(request.partition.name.as_str())?),
+        ("target", literal::text(&definition.target.to_string())?),
+        ("generation", request.generation.to_string()),
+        ("fence", request.fence.to_string()),
+        ("epoch", request.epoch.to_string()),
+        ("digest", literal::text(listed.digest.as_str())?),
+        ("definition_hash", literal::text(request.definition_hash.as_str())?),
+        ("inventory_key", literal::text(&listed.inventory_key)?),
+        ("source_objects", source.objects.to_string()),
+        ("source_bytes", source.bytes.to_string()),
+        ("source_rows", source.rows.map_or_else(|| "NULL".to_owned(), |rows| rows.to_string())),
+        ("staged_rows", "b.staged_rows".to_owned()),
+        ("rejected_rows", verified.rejected_rows.to_string()),
+        ("duplicate_rows", verified.duplicate_rows.to_string()),
+        ("deleted_rows", "b.target_rows".to_owned()),
+        ("inserted_rows", "a.target_rows".to_owned()),
+        ("target_rows", "a.target_rows".to_owned()),
+        ("staged_at", literal::timestamp(staged_at)?),
+        ("swapped_at", "GETDATE()".to_owned()),
+    ];
+    let columns = values.each_ref().map(|(column, _)| *column).join(", ");
+    let values = values.map(|(_, value)| value).join(", ");
+    Ok(format!(
+        "INSERT INTO tidemark.batches ({columns})\nSELECT {values}\n\
+         FROM tidemark_counts AS b CROSS JOIN tidemark_counts AS a WHERE b.moment = 'before' AND a.moment = 'after'"
+    ))
 }

@@ -2,7 +2,8 @@
 
 use jiff::civil::DateTime;
 
-use crate::definition::{ColumnName, Definition};
+use super::count;
+use crate::definition::Definition;
 use crate::id::{BatchId, DefinitionHash, Digest, Epoch, Fence, Generation};
 use crate::verify::{LoadCounts, SourceCounts, StageCounts};
 
@@ -133,33 +134,195 @@ pub struct Blocker {
     pub lock_mode: String,
 }
 
+/// The columns of a ledger row, as the look-ups ask for them.
+pub(super) const LEDGER_COLUMNS: [&str; 18] = [
+    "batch_id",
+    "generation",
+    "fence",
+    "epoch",
+    "digest",
+    "definition_hash",
+    "inventory_key",
+    "source_objects",
+    "source_bytes",
+    "source_rows",
+    "rejected_rows",
+    "duplicate_rows",
+    "staged_rows",
+    "deleted_rows",
+    "inserted_rows",
+    "target_rows",
+    "staged_at",
+    "swapped_at",
+];
+
 /// Reads the one row of [`StageCounts`].
 pub fn stage_counts(definition: &Definition, rows: &[Vec<Field>]) -> Result<StageCounts, RowError> {
-    let _ = (definition, ColumnName(String::new()));
-    Err(RowError::Rows { what: "stage counts", rows: rows.len() })
+    let mut row = Reader::one("stage counts", rows)?;
+    let staged_rows = row.count("staged_rows")?;
+    let other_partition_rows = row.count("other_partition_rows")?;
+    let duplicate_rows = row.count("duplicate_rows")?;
+    let target_rows = row.count("target_rows")?;
+    let mut nulls = Vec::new();
+    for column in count::required(definition) {
+        let present = row.count(&column.0)?;
+        nulls.push((column.clone(), staged_rows.saturating_sub(present)));
+    }
+    Ok(StageCounts { staged_rows, other_partition_rows, duplicate_rows, target_rows, nulls })
 }
 
 /// Reads the one row of [`LoadCounts`].
 pub fn load_counts(rows: &[Vec<Field>]) -> Result<LoadCounts, RowError> {
-    Err(RowError::Rows { what: "load counts", rows: rows.len() })
+    let mut row = Reader::one("load counts", rows)?;
+    Ok(LoadCounts {
+        copy_query_id: row.optional_integer("copy_query_id")?,
+        distinct_files: row.count("distinct_files")?,
+        listed_files: row.count("listed_files")?,
+        rejected_rows: row.count("rejected_rows")?,
+    })
 }
 
 /// Reads the one row of [`Look`].
 pub fn look(rows: &[Vec<Field>]) -> Result<Look, RowError> {
-    Err(RowError::Rows { what: "look", rows: rows.len() })
+    let mut row = Reader::one("look", rows)?;
+    let stored_fence = row.optional_count("stored_fence")?.map(Fence);
+    let Some(batch) = row.optional_text("batch_id")? else {
+        return Ok(Look { stored_fence, ledger: None });
+    };
+    let Ok(batch) = batch.parse() else {
+        return Err(row.wrong("batch_id", "a UUID", Field::Text(batch)));
+    };
+    let ledger = LedgerRow {
+        batch: BatchId(batch),
+        generation: Generation(row.count("generation")?),
+        fence: Fence(row.count("fence")?),
+        epoch: Epoch(row.count("epoch")?),
+        digest: Digest::stored(row.text("digest")?),
+        definition_hash: DefinitionHash::stored(row.text("definition_hash")?),
+        inventory_key: row.text("inventory_key")?,
+        source: SourceCounts {
+            objects: row.count("source_objects")?,
+            bytes: row.count("source_bytes")?,
+            rows: row.optional_count("source_rows")?,
+        },
+        rejected_rows: row.count("rejected_rows")?,
+        duplicate_rows: row.count("duplicate_rows")?,
+        counts: read_swap_counts(&mut row)?,
+        staged_at: row.moment("staged_at")?,
+        swapped_at: row.moment("swapped_at")?,
+    };
+    Ok(Look { stored_fence, ledger: Some(ledger) })
 }
 
 /// Reads the one row of [`SwapCounts`].
 pub fn swap_counts(rows: &[Vec<Field>]) -> Result<SwapCounts, RowError> {
-    Err(RowError::Rows { what: "swap counts", rows: rows.len() })
+    read_swap_counts(&mut Reader::one("swap counts", rows)?)
 }
 
 /// Reads the rows of [`LoadError`]; there may be none.
 pub fn load_errors(rows: &[Vec<Field>]) -> Result<Vec<LoadError>, RowError> {
-    Err(RowError::Rows { what: "load errors", rows: rows.len() })
+    let read = |row: &Vec<Field>| {
+        let mut row = Reader::new("load errors", row);
+        Ok(LoadError {
+            file: row.text("file_name")?,
+            line: row.optional_integer("line_number")?,
+            column: row.optional_text("column_name")?.unwrap_or_default(),
+            code: row.optional_integer("error_code")?.unwrap_or_default(),
+            message: row.text("error_message")?,
+        })
+    };
+    rows.iter().map(read).collect()
 }
 
 /// Reads the rows of [`Blocker`]; there may be none.
 pub fn blockers(rows: &[Vec<Field>]) -> Result<Vec<Blocker>, RowError> {
-    Err(RowError::Rows { what: "blockers", rows: rows.len() })
+    let read = |row: &Vec<Field>| {
+        let mut row = Reader::new("blockers", row);
+        Ok(Blocker { pid: row.integer("pid")?, user: row.text("txn_owner")?, lock_mode: row.text("lock_mode")? })
+    };
+    rows.iter().map(read).collect()
+}
+
+/// Reads the one number of `install::installed_version`; `None` where the table is empty.
+pub fn installed_version(rows: &[Vec<Field>]) -> Result<Option<u64>, RowError> {
+    Reader::one("installed version", rows)?.optional_count("version")
+}
+
+fn read_swap_counts(row: &mut Reader<'_>) -> Result<SwapCounts, RowError> {
+    Ok(SwapCounts {
+        staged_rows: row.count("staged_rows")?,
+        deleted_rows: row.count("deleted_rows")?,
+        inserted_rows: row.count("inserted_rows")?,
+        target_rows: row.count("target_rows")?,
+    })
+}
+
+/// Reads a row's fields one after the other; the names are only for the errors.
+struct Reader<'a> {
+    what: &'static str,
+    fields: std::slice::Iter<'a, Field>,
+}
+
+impl<'a> Reader<'a> {
+    fn one(what: &'static str, rows: &'a [Vec<Field>]) -> Result<Self, RowError> {
+        match rows {
+            [row] => Ok(Self::new(what, row)),
+            _ => Err(RowError::Rows { what, rows: rows.len() }),
+        }
+    }
+
+    fn new(what: &'static str, row: &'a [Field]) -> Self {
+        Self { what, fields: row.iter() }
+    }
+
+    fn wrong(&self, column: &str, expected: &'static str, found: Field) -> RowError {
+        RowError::Type { what: self.what, column: column.to_owned(), expected, found }
+    }
+
+    fn next(&mut self, column: &str) -> Result<&'a Field, RowError> {
+        self.fields.next().ok_or_else(|| RowError::Missing { what: self.what, column: column.to_owned() })
+    }
+
+    fn optional_integer(&mut self, column: &str) -> Result<Option<i64>, RowError> {
+        let field = self.next(column)?;
+        let number = match field {
+            Field::Null => return Ok(None),
+            Field::Long(number) => Some(*number),
+            // Decimals come as text.
+            Field::Text(text) => text.trim().parse().ok(),
+            Field::Double(_) | Field::Bool(_) => None,
+        };
+        number.map(Some).ok_or_else(|| self.wrong(column, "a whole number", field.clone()))
+    }
+
+    fn integer(&mut self, column: &str) -> Result<i64, RowError> {
+        self.optional_integer(column)?.ok_or_else(|| self.wrong(column, "a whole number", Field::Null))
+    }
+
+    fn optional_count(&mut self, column: &str) -> Result<Option<u64>, RowError> {
+        let Some(number) = self.optional_integer(column)? else { return Ok(None) };
+        u64::try_from(number).map(Some).map_err(|_| self.wrong(column, "a number not below zero", Field::Long(number)))
+    }
+
+    fn count(&mut self, column: &str) -> Result<u64, RowError> {
+        self.optional_count(column)?.ok_or_else(|| self.wrong(column, "a number not below zero", Field::Null))
+    }
+
+    fn optional_text(&mut self, column: &str) -> Result<Option<String>, RowError> {
+        match self.next(column)? {
+            Field::Null => Ok(None),
+            Field::Text(text) => Ok(Some(text.clone())),
+            other => Err(self.wrong(column, "a text", other.clone())),
+        }
+    }
+
+    fn text(&mut self, column: &str) -> Result<String, RowError> {
+        self.optional_text(column)?.ok_or_else(|| self.wrong(column, "a text", Field::Null))
+    }
+
+    /// A timestamp as the Data API prints it: `2026-11-01 07:00:00.0`.
+    fn moment(&mut self, column: &str) -> Result<DateTime, RowError> {
+        let text = self.text(column)?;
+        text.parse().map_err(|_| self.wrong(column, "a timestamp", Field::Text(text)))
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::identifier::InvalidIdentifier;
 use super::literal::InvalidLiteral;
+use crate::id::{DatasetName, PartitionName};
 
 /// The most statements one call takes.
 pub const MAX_STATEMENTS: usize = 40;
@@ -32,6 +33,15 @@ pub enum SqlError {
         number: usize,
         /// Its length.
         bytes: usize,
+    },
+    /// The partition's values aren't those of the definition's parts: never made into SQL, since a condition with a part missing
+    /// would take in other partitions.
+    #[error("partition {partition} doesn't fit the parts of dataset {dataset}")]
+    Partition {
+        /// The dataset.
+        dataset: DatasetName,
+        /// The partition.
+        partition: PartitionName,
     },
     /// A value has no literal.
     #[error(transparent)]

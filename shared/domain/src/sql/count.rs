@@ -1,0 +1,149 @@
+//! The queries that count: the staging table, the target's partition, what COPY loaded.
+
+use super::rebuild::Request;
+use super::{SqlError, identifier, literal};
+use crate::definition::{ColumnName, Definition, Format, Part, PartKind};
+use crate::partition_value::PartitionValue;
+
+/// Rows moved by the swap, from both rows of `tidemark_counts`. A replace inserts all that the partition then holds.
+pub(super) const MOVED: &str = "\
+SELECT b.staged_rows AS staged_rows, b.target_rows AS deleted_rows, a.target_rows AS inserted_rows, a.target_rows AS target_rows
+FROM tidemark_counts AS b CROSS JOIN tidemark_counts AS a WHERE b.moment = 'before' AND a.moment = 'after'";
+
+/// The condition that a target row is of the partition.
+pub(super) fn of_partition(request: &Request<'_>) -> Result<String, SqlError> {
+    condition(request, |_| true)
+}
+
+/// One row: staged rows, rows of another partition, duplicates, rows of the target's partition, and for each required column
+/// how many staged rows have a value.
+pub(super) fn staged(request: &Request<'_>) -> Result<String, SqlError> {
+    let definition = request.definition;
+    let staging = identifier::staging(request.batch)?;
+    let in_files = condition(request, |in_files| in_files)?;
+    let other_partition = if in_files.is_empty() {
+        "0".to_owned()
+    } else {
+        // CASE, not NOT: a row of which the condition is unknown is not of the partition either.
+        format!("count(CASE WHEN {in_files} THEN NULL ELSE 1 END)")
+    };
+    let mut values = vec!["count(*) AS staged_rows".to_owned(), format!("{other_partition} AS other_partition_rows")];
+    let mut names =
+        ["s.staged_rows", "s.other_partition_rows", "d.duplicate_rows", "t.target_rows"].map(str::to_owned).to_vec();
+    for (index, column) in required(definition).enumerate() {
+        values.push(format!("count({}) AS v{index}", identifier::column(column)?));
+        names.push(format!("s.v{index}"));
+    }
+    Ok(format!(
+        "SELECT {names}\n\
+         FROM (SELECT {values} FROM {staging}) AS s\n\
+         CROSS JOIN ({duplicates}) AS d\n\
+         CROSS JOIN (SELECT count(*) AS target_rows FROM {target} WHERE {of_partition}) AS t",
+        names = names.join(", "),
+        values = values.join(", "),
+        duplicates = duplicates(definition, &staging)?,
+        target = identifier::table(&definition.target)?,
+        of_partition = of_partition(request)?,
+    ))
+}
+
+/// The required columns that are staged, in the definition's order: those whose values [`staged`] counts.
+pub(super) fn required(definition: &Definition) -> impl Iterator<Item = &ColumnName> {
+    definition.required.iter().filter(|name| is_staged(definition, name))
+}
+
+/// One row: COPY's query id, distinct files, listed files, rejected rows. `query_id` is an expression.
+///
+/// The system views are not mixed with other tables: that fails in Redshift for functions of the leader node. Rejected rows are
+/// only looked for where COPY was told to let any pass.
+pub(super) fn loads(definition: &Definition, query_id: &str) -> String {
+    let may_reject = definition.format == Format::Csv && definition.tolerance.rejected_rows > 0;
+    let rejected = if may_reject {
+        format!("(SELECT count(*) FROM sys_load_error_detail WHERE query_id = {query_id})")
+    } else {
+        "0".to_owned()
+    };
+    format!(
+        "SELECT max(query_id) AS copy_query_id, \
+         count(DISTINCT TRIM(file_name) || ' ' || COALESCE(TRIM(file_etag), '')) AS distinct_files, \
+         count(*) AS listed_files, {rejected} AS rejected_rows\nFROM sys_load_detail WHERE query_id = {query_id}"
+    )
+}
+
+/// The first row of `tidemark_counts`: what is there before the swap.
+pub(super) fn before(request: &Request<'_>) -> Result<String, SqlError> {
+    let definition = request.definition;
+    let foreign = match (&request.last, &definition.provenance.batch_id) {
+        (None, _) => "count(*)".to_owned(),
+        (Some(last), Some(column)) => format!(
+            "count(CASE WHEN {} = {} THEN NULL ELSE 1 END)",
+            identifier::column(column)?,
+            literal::text(&last.batch.to_string())?
+        ),
+        (Some(last), None) => {
+            format!("CASE WHEN count(*) > {rows} THEN count(*) - {rows} ELSE 0 END", rows = last.rows)
+        }
+    };
+    Ok(format!(
+        "INSERT INTO tidemark_counts (moment, target_rows, foreign_rows, staged_rows)\n\
+         SELECT 'before', t.target_rows, t.foreign_rows, s.staged_rows\n\
+         FROM (SELECT count(*) AS target_rows, {foreign} AS foreign_rows FROM {target} WHERE {of_partition}) AS t\n\
+         CROSS JOIN (SELECT count(*) AS staged_rows FROM {staging}) AS s",
+        target = identifier::table(&definition.target)?,
+        of_partition = of_partition(request)?,
+        staging = identifier::staging(request.batch)?,
+    ))
+}
+
+/// The second row of `tidemark_counts`: what is there after DELETE and INSERT.
+pub(super) fn after(request: &Request<'_>) -> Result<String, SqlError> {
+    Ok(format!(
+        "INSERT INTO tidemark_counts (moment, target_rows)\nSELECT 'after', count(*) FROM {} WHERE {}",
+        identifier::table(&request.definition.target)?,
+        of_partition(request)?
+    ))
+}
+
+/// Rows beyond the first of each key. A key's columns that come from the path are the same in every row.
+fn duplicates(definition: &Definition, staging: &str) -> Result<String, SqlError> {
+    if definition.key.is_empty() {
+        return Ok("SELECT 0 AS duplicate_rows".to_owned());
+    }
+    let mut columns = Vec::new();
+    for name in definition.key.iter().filter(|name| is_staged(definition, name)) {
+        columns.push(identifier::column(name)?);
+    }
+    let group_by = if columns.is_empty() { String::new() } else { format!(" GROUP BY {}", columns.join(", ")) };
+    Ok(format!(
+        "SELECT CAST(COALESCE(sum(k.key_rows - 1), 0) AS bigint) AS duplicate_rows FROM \
+         (SELECT count(*) AS key_rows FROM {staging}{group_by} HAVING count(*) > 1) AS k"
+    ))
+}
+
+fn is_staged(definition: &Definition, name: &ColumnName) -> bool {
+    definition.columns.iter().any(|column| column.name == *name)
+}
+
+fn condition(request: &Request<'_>, wanted: impl Fn(bool) -> bool) -> Result<String, SqlError> {
+    let (parts, values) = (&request.definition.parts, &request.partition.values);
+    let fit = |(part, value): (&Part, &PartitionValue)| {
+        matches!(
+            (part.kind, value),
+            (PartKind::Date, PartitionValue::Date(_))
+                | (PartKind::Integer, PartitionValue::Integer(_))
+                | (PartKind::Text, PartitionValue::Text(_))
+                | (PartKind::Timestamp, PartitionValue::Timestamp(_))
+        )
+    };
+    if parts.is_empty() || parts.len() != values.len() || !parts.iter().zip(values).all(fit) {
+        let (dataset, partition) = (request.definition.name.clone(), request.partition.name.clone());
+        return Err(SqlError::Partition { dataset, partition });
+    }
+    let mut terms = Vec::new();
+    for (part, value) in parts.iter().zip(values) {
+        if wanted(part.in_files) {
+            terms.push(format!("{} = {}", identifier::column(&part.column)?, literal::value(value)?));
+        }
+    }
+    Ok(terms.join(" AND "))
+}
