@@ -10,6 +10,7 @@ pub mod id;
 pub mod layout;
 pub mod lock;
 pub mod message;
+pub mod object_key;
 pub mod partition;
 pub mod partition_value;
 pub mod settle;

@@ -1,0 +1,313 @@
+//! Reads a whole `datasets.toml` and tells everything that is wrong with it.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::time::Duration;
+
+use toml_edit::Document;
+
+use super::problem::{Problem, Problems};
+use super::reader::{At, Reader};
+use super::{
+    Column, ColumnName, Concurrency, Definition, Flaw, Format, Interval, Part, PartKind, Root, SqlType, TableName,
+    WriteMode, options, parts,
+};
+use crate::id::DatasetName;
+use crate::layout::Layout;
+
+/// What a file may hold.
+const MAX_DATASETS: usize = 500;
+/// Redshift's limit for a table.
+const MAX_COLUMNS: usize = 1_600;
+const HOUR: u64 = 3_600;
+const DAY: u64 = 24 * HOUR;
+/// How far back the sweep looks where the owner doesn't say.
+const DEFAULT_LOOKBACK: Duration = Duration::from_secs(3 * DAY);
+const DEFAULT_LOAD_WINDOW: Duration = Duration::from_secs(30 * 60);
+
+/// Keys of a dataset that are known and refused by name.
+const LATER: &[&str] = &["order_by", "select", "timezone", "range_of", "grain", "orc", "json", "avro", "parquet"];
+
+/// What only the place of deployment knows.
+#[derive(Debug, Clone, Default)]
+pub struct Checks {
+    /// Where inventories and manifests go: no source may lie there.
+    pub control_bucket: Option<String>,
+    /// The database that the stack writes to.
+    pub database: Option<String>,
+}
+
+/// Reads `datasets.toml`; the error holds all of its problems, in the order of the file.
+pub fn parse(text: &str) -> Result<Vec<Definition>, Vec<Problem>> {
+    parse_with(text, &Checks::default())
+}
+
+/// Reads `datasets.toml`, and holds it against the place of deployment too.
+pub fn parse_with(text: &str, checks: &Checks) -> Result<Vec<Definition>, Vec<Problem>> {
+    let problems = RefCell::new(Problems::new(text));
+    let document = match Document::parse(text) {
+        Ok(document) => document,
+        Err(error) => {
+            let flaw = Flaw::new(error.message().trim().replace('\n', ", "), "write valid TOML");
+            problems.borrow_mut().add(None, &error.span().unwrap_or(0..0), flaw);
+            return Err(problems.into_inner().sorted());
+        }
+    };
+    let mut outlines = Vec::new();
+    let mut definitions = Vec::new();
+    for (name, item) in document.iter() {
+        let key_span = document.get_key_value(name).and_then(|(key, _)| key.span()).unwrap_or(0..0);
+        let span = item.as_table().and_then(toml_edit::Table::span).unwrap_or(key_span);
+        if let Some(reader) = Reader::new(&problems, name, name.to_owned(), item, span) {
+            let (definition, outline) = dataset(name, &reader);
+            definitions.extend(definition);
+            outlines.push(outline);
+        }
+    }
+    if outlines.len() > MAX_DATASETS {
+        let flaw = Flaw::new(format!("there are {} datasets", outlines.len()), format!("keep {MAX_DATASETS} at most"));
+        problems.borrow_mut().add(None, &(0..0), flaw);
+    }
+    check_places(&outlines, checks, &problems);
+    let problems = problems.into_inner();
+    if problems.is_empty() { Ok(definitions) } else { Err(problems.sorted()) }
+}
+
+/// What is compared between datasets, as far as it could be read.
+struct Outline<'d> {
+    name: &'d str,
+    root: Option<At<Root>>,
+    target: Option<At<(Option<String>, TableName)>>,
+}
+
+fn dataset<'d>(name: &'d str, table: &Reader<'d, '_>) -> (Option<Definition>, Outline<'d>) {
+    let id =
+        table.told(&table.span(), DatasetName::new(name).map_err(|error| Flaw::new(error.to_string(), "rename it")));
+    let root = table.required_text("source").and_then(|at| read(table, at, Root::parse));
+    let layout = table.required_text("layout").and_then(|at| read_layout(table, at));
+    table.require("format");
+    let formats = [("parquet", Format::Parquet), ("csv", Format::Csv)];
+    let format = table.choice("format", &formats, &["orc", "json", "avro"]);
+    let target = table.required_text("target").and_then(|at| read(table, at, TableName::parse));
+
+    let columns = Columns::read(table);
+    let key = columns.listed(table, "key");
+    let required = columns.listed(table, "required");
+    let write = table.choice("write", &[("replace", WriteMode::Replace)], &["upsert"]).unwrap_or(WriteMode::Replace);
+    let scopes = [("table", Concurrency::Table), ("partition", Concurrency::Partition)];
+    let concurrency = table.choice("concurrency", &scopes, &[]).unwrap_or(Concurrency::Table);
+    let lookback = table.duration("lookback", &(HOUR..=3_660 * DAY));
+    let interval = interval(table);
+    let load_window = table.duration("load_window", &(60..=DAY)).map_or(DEFAULT_LOAD_WINDOW, |at| at.value);
+
+    let parts = parts::read(table, layout.as_ref());
+    let (provenance, provenance_places) = options::provenance(table);
+    columns.check_collisions(table, &parts, &provenance_places);
+    let csv = options::csv(table, format);
+    let tolerance = options::tolerance(table, format, !key.is_empty());
+    let lookback = check_lookback(table, lookback, &parts);
+    table.finish(LATER);
+
+    let build = || {
+        let (database, target) = target.as_ref()?.value.clone();
+        Some(Definition {
+            name: id?,
+            source: root.as_ref()?.value.clone(),
+            layout: layout?.value,
+            format: format?,
+            database,
+            target,
+            columns: columns.columns.into_iter().map(|at| at.value).collect(),
+            key,
+            required,
+            write,
+            concurrency,
+            lookback,
+            interval,
+            load_window,
+            parts: parts.into_iter().map(|at| at.value).collect(),
+            provenance,
+            csv,
+            tolerance,
+        })
+    };
+    let definition = build();
+    (definition, Outline { name, root, target })
+}
+
+fn read<T>(table: &Reader<'_, '_>, at: At<&str>, parse: fn(&str) -> Result<T, Flaw>) -> Option<At<T>> {
+    let value = table.told(&at.span, parse(at.value))?;
+    Some(At { value, span: at.span })
+}
+
+fn read_layout(table: &Reader<'_, '_>, at: At<&str>) -> Option<At<Layout>> {
+    match Layout::parse(at.value) {
+        Ok(value) => Some(At { value, span: at.span }),
+        Err(flaws) => {
+            flaws.into_iter().for_each(|flaw| table.problem(&at.span, flaw));
+            None
+        }
+    }
+}
+
+fn interval(table: &Reader<'_, '_>) -> Interval {
+    // Asked as text first: "auto" is no duration.
+    match table.text("interval") {
+        None => Interval::Auto,
+        Some(at) if at.value == "auto" => Interval::Auto,
+        Some(_) => table.duration("interval", &(0..=DAY)).map_or(Interval::Auto, |at| Interval::Fixed(at.value)),
+    }
+}
+
+fn check_lookback(table: &Reader<'_, '_>, lookback: Option<At<Duration>>, parts: &[At<Part>]) -> Option<Duration> {
+    let dated = parts.iter().any(|at| matches!(at.value.kind, PartKind::Date | PartKind::Timestamp));
+    match lookback {
+        Some(at) if !dated && !parts.is_empty() => {
+            let remedy = "take it out: the sweep then looks at all partitions";
+            table.problem(&at.span, Flaw::new("there is a `lookback`, but no part is a date or a timestamp", remedy));
+            None
+        }
+        Some(at) => Some(at.value),
+        None => dated.then_some(DEFAULT_LOOKBACK),
+    }
+}
+
+/// The columns of the files, and whether all of them could be read.
+struct Columns {
+    columns: Vec<At<Column>>,
+    complete: bool,
+}
+
+impl Columns {
+    fn read(table: &Reader<'_, '_>) -> Self {
+        table.require("columns");
+        let texts = table.texts("columns");
+        let count = texts.len();
+        let columns: Vec<At<Column>> = texts.into_iter().filter_map(|at| read(table, at, Column::parse)).collect();
+        for (place, At { value: column, span }) in columns.iter().enumerate() {
+            if columns[..place].iter().any(|earlier| earlier.value.name == column.name) {
+                let flaw = Flaw::new(format!("column `{}` is there twice", column.name), "name each column once");
+                table.problem(span, flaw);
+            }
+        }
+        if count > MAX_COLUMNS {
+            let flaw = Flaw::new(format!("there are {count} columns"), format!("Redshift takes {MAX_COLUMNS} at most"));
+            table.problem(&table.span(), flaw);
+        }
+        Self { complete: count > 0 && columns.len() == count, columns }
+    }
+
+    /// Names of columns out of a list, in the columns' order. Unknown ones are told, unless a column couldn't be read.
+    fn listed(&self, table: &Reader<'_, '_>, key: &'static str) -> Vec<ColumnName> {
+        let names: Vec<At<ColumnName>> =
+            table.texts(key).into_iter().filter_map(|at| read(table, at, ColumnName::parse)).collect();
+        for (place, At { value: name, span }) in names.iter().enumerate() {
+            if names[..place].iter().any(|earlier| earlier.value == *name) {
+                table.problem(span, Flaw::new(format!("`{key}` has `{name}` twice"), "name it once"));
+            }
+            if self.complete && self.find(name).is_none() {
+                let remedy = "name one of `columns`; what is taken from the path is the same for the whole partition";
+                table
+                    .problem(span, Flaw::new(format!("`{key}` has `{name}`, which is no column of the files"), remedy));
+            }
+        }
+        let listed = |column: &&At<Column>| names.iter().any(|at| at.value == column.value.name);
+        self.columns.iter().filter(listed).map(|at| at.value.name.clone()).collect()
+    }
+
+    /// Holds the parts' columns and the provenance columns against each other and those of the files.
+    fn check_collisions(&self, table: &Reader<'_, '_>, parts: &[At<Part>], provenance: &[At<ColumnName>]) {
+        let mut taken: HashMap<ColumnName, String> = HashMap::new();
+        for At { value: part, span } in parts {
+            self.check_part(table, part, span);
+            if let Some(by) = taken.insert(part.column.clone(), format!("part `{}`", part.name)) {
+                let what = format!("column `{}` of part `{}` is that of {by} too", part.column, part.name);
+                table.problem(span, Flaw::new(what, "give each part a column of its own"));
+            }
+        }
+        for At { value: name, span } in provenance {
+            let by = taken.insert(name.clone(), "`provenance`".to_owned());
+            let by = by.or_else(|| self.find(name).map(|_| "`columns`".to_owned()));
+            if let Some(by) = by {
+                let flaw = Flaw::new(format!("provenance column `{name}` is in {by} too"), "give it a name of its own");
+                table.problem(span, flaw);
+            }
+        }
+    }
+
+    fn check_part(&self, table: &Reader<'_, '_>, part: &Part, span: &Range<usize>) {
+        let Part { name, column, kind, in_files } = part;
+        let flaw = match (in_files, self.find(column)) {
+            (false, Some(_)) => Flaw::new(
+                format!("column `{column}` of part `{name}` is in `columns`, but `in_files` is false"),
+                "write `in_files = true` if the files hold it, else take it out of `columns`",
+            ),
+            (true, None) if self.complete => Flaw::new(
+                format!("column `{column}` of part `{name}` isn't in `columns`, but `in_files` is true"),
+                "write `in_files = false` to take it from the path, else add it to `columns`",
+            ),
+            (true, Some(found)) if !holds(found.sql_type, *kind) => Flaw::new(
+                format!("column `{column}` is {}, which part `{name}` can't be compared with", found.sql_type),
+                "give part and column the same type",
+            ),
+            _ => return,
+        };
+        table.problem(span, flaw);
+    }
+
+    fn find(&self, name: &ColumnName) -> Option<&Column> {
+        self.columns.iter().map(|at| &at.value).find(|column| column.name == *name)
+    }
+}
+
+/// Whether equality of the column and a value of the part means what it says.
+fn holds(column: SqlType, part: PartKind) -> bool {
+    match part {
+        PartKind::Date => column == SqlType::Date,
+        PartKind::Integer => matches!(column, SqlType::SmallInt | SqlType::Integer | SqlType::BigInt),
+        PartKind::Text => matches!(column, SqlType::Char(_) | SqlType::Varchar(_)),
+        PartKind::Timestamp => column == SqlType::Timestamp,
+    }
+}
+
+/// No two datasets may read one place or write one table, and none reads what Tidemark writes.
+fn check_places(outlines: &[Outline<'_>], checks: &Checks, problems: &RefCell<Problems<'_>>) {
+    for (place, outline) in outlines.iter().enumerate() {
+        let tell = |span: &Range<usize>, flaw| problems.borrow_mut().add(Some(outline.name), span, flaw);
+        let earlier = &outlines[..place];
+        if let Some(At { value: root, span }) = &outline.root {
+            let overlaps = |other: &&Outline<'_>| other.root.as_ref().is_some_and(|at| at.value.overlaps(root));
+            for other in earlier.iter().filter(overlaps) {
+                let remedy = "let each dataset have a root of its own, none inside another";
+                tell(span, Flaw::new(format!("{root} overlaps the source of `{}`", other.name), remedy));
+            }
+            if checks.control_bucket.as_ref() == Some(&root.bucket) {
+                let remedy = "read from another bucket: what Tidemark writes there would mark partitions";
+                tell(span, Flaw::new(format!("{root} is in the control bucket"), remedy));
+            }
+        }
+        if let Some(At { value: (database, target), span }) = &outline.target {
+            let database = database.as_ref().or(checks.database.as_ref());
+            let same = |other: &&Outline<'_>| {
+                other.target.as_ref().is_some_and(|At { value: (other, table), .. }| {
+                    let other = other.as_ref().or(checks.database.as_ref());
+                    table == target && (other.is_none() || database.is_none() || other == database)
+                })
+            };
+            for other in earlier.iter().filter(same) {
+                let remedy = "let one dataset write a table";
+                tell(span, Flaw::new(format!("{target} is the target of `{}` too", other.name), remedy));
+            }
+            if let (Some(asked), Some(ours)) = (database, &checks.database)
+                && asked != ours
+            {
+                let remedy = format!("write `{target}`; another database needs a stack of its own");
+                tell(
+                    span,
+                    Flaw::new(format!("the target is in database `{asked}`, this stack writes to `{ours}`"), remedy),
+                );
+            }
+        }
+    }
+}
