@@ -172,9 +172,11 @@ DECLARE
     v_dataset varchar(63);
     v_epoch bigint;
 BEGIN
-    SELECT INTO v_stack, v_dataset, v_epoch max(stack), max(dataset), max(epoch) FROM {fence} WHERE partition_name = '';
+    SELECT INTO v_stack, v_dataset, v_epoch max(stack), max(dataset), max(epoch)
+    FROM {fence} WHERE partition_name = '';
     IF v_epoch IS NULL THEN
-        INSERT INTO {fence} (partition_name, fence, stack, dataset, epoch) VALUES ('', 0, p_stack, p_dataset, p_epoch);
+        INSERT INTO {fence} (partition_name, fence, stack, dataset, epoch)
+        VALUES ('', 0, p_stack, p_dataset, p_epoch);
         RETURN;
     END IF;
     IF (v_stack <> p_stack OR v_dataset <> p_dataset) AND NOT p_take_over THEN
@@ -192,12 +194,12 @@ $$ LANGUAGE plpgsql"
 /// The guard row, checked by writing it, so that two swaps into one target conflict by data whatever LOCK does.
 fn guard_row(fence: &str) -> String {
     format!(
-        "\
-    UPDATE {fence} SET epoch = p_epoch
+        "    UPDATE {fence} SET epoch = p_epoch
     WHERE partition_name = '' AND stack = p_stack AND dataset = p_dataset AND epoch = p_epoch;
     GET DIAGNOSTICS v_rows := ROW_COUNT;
     IF v_rows <> 1 THEN
-        SELECT INTO v_stack, v_dataset, v_epoch max(stack), max(dataset), max(epoch) FROM {fence} WHERE partition_name = '';
+        SELECT INTO v_stack, v_dataset, v_epoch max(stack), max(dataset), max(epoch)
+        FROM {fence} WHERE partition_name = '';
         IF v_rows > 1 OR v_epoch IS NULL OR v_stack <> p_stack OR v_dataset <> p_dataset THEN
             RAISE EXCEPTION 'TIDEMARK-OWNER the target belongs to dataset % of stack % (% guard rows match)',
                 v_dataset, v_stack, v_rows;
@@ -212,7 +214,7 @@ fn guard_row(fence: &str) -> String {
 
 const OWNER_PARAMETERS: &str =
     "p_partition varchar(1000), p_fence bigint, p_stack varchar(128), p_dataset varchar(63), p_epoch bigint";
-const OWNER_VARIABLES: &str = "    v_rows bigint;
+const OWNER_VARIABLES: &str = "    v_rows integer;
     v_stack varchar(128);
     v_dataset varchar(63);
     v_epoch bigint;";
@@ -234,7 +236,8 @@ BEGIN
     IF v_rows = 0 THEN
         SELECT INTO v_fence max(fence) FROM {fence} WHERE partition_name = p_partition;
         IF v_fence IS NOT NULL THEN
-            RAISE EXCEPTION 'TIDEMARK-SUPERSEDED partition % is at fence %, not older than %', p_partition, v_fence, p_fence;
+            RAISE EXCEPTION 'TIDEMARK-SUPERSEDED partition % is at fence %, not older than %',
+                p_partition, v_fence, p_fence;
         END IF;
         INSERT INTO {fence} (partition_name, fence) VALUES (p_partition, p_fence);
     END IF;

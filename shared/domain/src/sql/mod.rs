@@ -18,3 +18,6 @@ pub mod rows;
 mod statements;
 
 pub use statements::{Batch, MAX_NAME_BYTES, MAX_STATEMENT_BYTES, MAX_STATEMENTS, SqlError, SubStatement};
+
+#[cfg(test)]
+pub(crate) mod tests;

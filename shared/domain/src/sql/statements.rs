@@ -70,9 +70,10 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Takes statements that keep the limits. A name beyond [`MAX_NAME_BYTES`] is cut, since it only tells.
-    pub fn new(name: impl Into<String>, statements: Vec<String>) -> Result<Self, SqlError> {
-        let mut name = name.into();
+    /// Takes statements that keep the limits. The name only tells: control characters become `?`, and beyond
+    /// [`MAX_NAME_BYTES`] it is cut.
+    pub fn new(name: impl AsRef<str>, statements: Vec<String>) -> Result<Self, SqlError> {
+        let mut name = name.as_ref().replace(char::is_control, "?");
         name.truncate(name.floor_char_boundary(MAX_NAME_BYTES));
         if statements.len() > MAX_STATEMENTS {
             return Err(SqlError::TooManyStatements { name, count: statements.len() });

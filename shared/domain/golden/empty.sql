@@ -1,0 +1,138 @@
+---- tidemark/orders/dt=2026-11-01/01936000-0000-7000-8000-000000000002/fence
+-- 1
+SET statement_timeout TO 1800000;
+-- 2
+SET timezone TO 'UTC';
+-- 3
+LOCK TABLE tidemark."fence_sales_orders_9070a83f92";
+-- 4
+CALL tidemark."fence_off_sales_orders_9070a83f92"('dt=2026-11-01', 6, 'tidemark-prod', 'orders', 3);
+
+---- tidemark/orders/dt=2026-11-01/01936000-0000-7000-8000-000000000002/look
+-- 1
+SET statement_timeout TO 1800000;
+-- 2
+SET timezone TO 'UTC';
+-- 3
+SELECT f.stored_fence, b.batch_id, b.generation, b.fence, b.epoch, b.digest, b.definition_hash, b.inventory_key, b.source_objects, b.source_bytes, b.source_rows, b.rejected_rows, b.duplicate_rows, b.staged_rows, b.deleted_rows, b.inserted_rows, b.target_rows, b.staged_at, b.swapped_at
+FROM (SELECT max(fence) AS stored_fence FROM tidemark."fence_sales_orders_9070a83f92" WHERE partition_name = 'dt=2026-11-01') AS f
+LEFT JOIN (SELECT batch_id, generation, fence, epoch, digest, definition_hash, inventory_key, source_objects, source_bytes, source_rows, rejected_rows, duplicate_rows, staged_rows, deleted_rows, inserted_rows, target_rows, staged_at, swapped_at FROM tidemark.batches WHERE stack = 'tidemark-prod' AND dataset = 'orders' AND partition_name = 'dt=2026-11-01' ORDER BY fence DESC LIMIT 1) AS b ON 1 = 1;
+
+---- tidemark/orders/dt=2026-11-01/01936000-0000-7000-8000-000000000002/stage
+-- 1
+SET statement_timeout TO 1800000;
+-- 2
+SET timezone TO 'UTC';
+-- 3
+CREATE TABLE tidemark_staging."batch_01936000-0000-7000-8000-000000000002" (
+    "order_id" bigint,
+    "customer" varchar(64),
+    "amount" decimal(12,2),
+    "ordered_at" timestamp
+);
+-- 4
+SELECT s.staged_rows, s.other_partition_rows, d.duplicate_rows, t.target_rows, s.v0, s.v1
+FROM (SELECT count(*) AS staged_rows, 0 AS other_partition_rows, count("order_id") AS v0, count("amount") AS v1 FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002") AS s
+CROSS JOIN (SELECT CAST(COALESCE(sum(k.key_rows - 1), 0) AS bigint) AS duplicate_rows FROM (SELECT count(*) AS key_rows FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002" GROUP BY "order_id" HAVING count(*) > 1) AS k) AS d
+CROSS JOIN (SELECT count(*) AS target_rows FROM "sales"."orders" WHERE "dt" = DATE '2026-11-01') AS t;
+
+---- tidemark/orders/dt=2026-11-01/01936000-0000-7000-8000-000000000002/recount
+-- 1
+SET statement_timeout TO 1800000;
+-- 2
+SET timezone TO 'UTC';
+-- 3
+SELECT s.staged_rows, s.other_partition_rows, d.duplicate_rows, t.target_rows, s.v0, s.v1
+FROM (SELECT count(*) AS staged_rows, 0 AS other_partition_rows, count("order_id") AS v0, count("amount") AS v1 FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002") AS s
+CROSS JOIN (SELECT CAST(COALESCE(sum(k.key_rows - 1), 0) AS bigint) AS duplicate_rows FROM (SELECT count(*) AS key_rows FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002" GROUP BY "order_id" HAVING count(*) > 1) AS k) AS d
+CROSS JOIN (SELECT count(*) AS target_rows FROM "sales"."orders" WHERE "dt" = DATE '2026-11-01') AS t;
+
+---- tidemark/orders/dt=2026-11-01/01936000-0000-7000-8000-000000000002/loaded-files
+-- 1
+SET statement_timeout TO 1800000;
+-- 2
+SET timezone TO 'UTC';
+-- 3
+SELECT max(query_id) AS copy_query_id, count(DISTINCT TRIM(file_name) || ' ' || COALESCE(TRIM(file_etag), '')) AS distinct_files, count(*) AS listed_files, 0 AS rejected_rows
+FROM sys_load_detail WHERE query_id = 4711;
+
+---- tidemark/orders/dt=2026-11-01/01936000-0000-7000-8000-000000000002/load-errors
+-- 1
+SET statement_timeout TO 1800000;
+-- 2
+SET timezone TO 'UTC';
+-- 3
+SELECT TRIM(file_name), line_number, TRIM(column_name), error_code, TRIM(error_message)
+FROM sys_load_error_detail WHERE query_id = 4711 ORDER BY file_name, line_number LIMIT 10;
+
+---- tidemark/orders/dt=2026-11-01/01936000-0000-7000-8000-000000000002/swap
+-- 1
+SET statement_timeout TO 1800000;
+-- 2
+SET timezone TO 'UTC';
+-- 3
+LOCK TABLE tidemark."fence_sales_orders_9070a83f92";
+-- 4
+CALL tidemark."claim_sales_orders_9070a83f92"('dt=2026-11-01', 7, 'tidemark-prod', 'orders', 3);
+-- 5
+CREATE TEMP TABLE tidemark_counts (
+    moment varchar(6) NOT NULL,
+    target_rows bigint NOT NULL,
+    foreign_rows bigint,
+    staged_rows bigint
+);
+-- 6
+INSERT INTO tidemark_counts (moment, target_rows, foreign_rows, staged_rows)
+SELECT 'before', t.target_rows, t.foreign_rows, s.staged_rows
+FROM (SELECT count(*) AS target_rows, count(*) AS foreign_rows FROM "sales"."orders" WHERE "dt" = DATE '2026-11-01') AS t
+CROSS JOIN (SELECT count(*) AS staged_rows FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002") AS s;
+-- 7
+CALL tidemark.guard(1000, false);
+-- 8
+DELETE FROM "sales"."orders" WHERE "dt" = DATE '2026-11-01';
+-- 9
+INSERT INTO "sales"."orders" ("order_id", "customer", "amount", "ordered_at", "dt")
+SELECT "order_id", "customer", "amount", "ordered_at", DATE '2026-11-01'
+FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002";
+-- 10
+INSERT INTO tidemark_counts (moment, target_rows)
+SELECT 'after', count(*) FROM "sales"."orders" WHERE "dt" = DATE '2026-11-01';
+-- 11
+CALL tidemark.seal();
+-- 12
+SELECT b.staged_rows AS staged_rows, b.target_rows AS deleted_rows, a.target_rows AS inserted_rows, a.target_rows AS target_rows
+FROM tidemark_counts AS b CROSS JOIN tidemark_counts AS a WHERE b.moment = 'before' AND a.moment = 'after';
+-- 13
+INSERT INTO tidemark.batches (batch_id, stack, dataset, partition_name, target, generation, fence, epoch, digest, definition_hash, inventory_key, source_objects, source_bytes, source_rows, staged_rows, rejected_rows, duplicate_rows, deleted_rows, inserted_rows, target_rows, staged_at, swapped_at)
+SELECT '01936000-0000-7000-8000-000000000002', 'tidemark-prod', 'orders', 'dt=2026-11-01', 'sales.orders', 12, 7, 3, '7656a1feda6f5609103287f6b81290304ce1cedd37e7023c7c7361561946be8d', 'ee074f4d81eaafb680f68860bbf54dcc25a0bdf2683c367f91fbafaeda68366c', 'inventories/orders/01936000.json', 3, 12345, 1000, b.staged_rows, 0, 0, b.target_rows, a.target_rows, a.target_rows, TIMESTAMP '2026-11-02 03:04:05.678000', GETDATE()
+FROM tidemark_counts AS b CROSS JOIN tidemark_counts AS a WHERE b.moment = 'before' AND a.moment = 'after';
+
+---- tidemark/orders/dt=2026-11-01/01936000-0000-7000-8000-000000000002/ledger
+-- 1
+SET statement_timeout TO 1800000;
+-- 2
+SET timezone TO 'UTC';
+-- 3
+SELECT f.stored_fence, b.batch_id, b.generation, b.fence, b.epoch, b.digest, b.definition_hash, b.inventory_key, b.source_objects, b.source_bytes, b.source_rows, b.rejected_rows, b.duplicate_rows, b.staged_rows, b.deleted_rows, b.inserted_rows, b.target_rows, b.staged_at, b.swapped_at
+FROM (SELECT max(fence) AS stored_fence FROM tidemark."fence_sales_orders_9070a83f92" WHERE partition_name = 'dt=2026-11-01') AS f
+LEFT JOIN (SELECT batch_id, generation, fence, epoch, digest, definition_hash, inventory_key, source_objects, source_bytes, source_rows, rejected_rows, duplicate_rows, staged_rows, deleted_rows, inserted_rows, target_rows, staged_at, swapped_at FROM tidemark.batches WHERE batch_id = '01936000-0000-7000-8000-000000000002') AS b ON 1 = 1;
+
+---- tidemark/orders/dt=2026-11-01/01936000-0000-7000-8000-000000000002/blockers
+-- 1
+SET statement_timeout TO 1800000;
+-- 2
+SET timezone TO 'UTC';
+-- 3
+SELECT DISTINCT pid, TRIM(txn_owner), TRIM(lock_mode) FROM svv_transactions
+WHERE granted AND pid <> pg_backend_pid() AND relation IN (
+SELECT CAST(c.oid AS integer) FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+WHERE (n.nspname = 'sales' AND c.relname = 'orders') OR (n.nspname = 'tidemark' AND c.relname = 'fence_sales_orders_9070a83f92'));
+
+---- tidemark/orders/dt=2026-11-01/01936000-0000-7000-8000-000000000002/drop-staging
+-- 1
+SET statement_timeout TO 1800000;
+-- 2
+SET timezone TO 'UTC';
+-- 3
+DROP TABLE IF EXISTS tidemark_staging."batch_01936000-0000-7000-8000-000000000002";
+
