@@ -2,7 +2,7 @@
 
 use super::rebuild::Request;
 use super::{SqlError, identifier, literal};
-use crate::definition::{ColumnName, Definition, Format, Part, PartKind};
+use crate::definition::{Definition, Format, Part, PartKind};
 use crate::partition_value::PartitionValue;
 
 /// Rows moved by the swap, from both rows of `tidemark_counts`. A replace inserts all that the partition then holds.
@@ -30,7 +30,7 @@ pub(super) fn staged(request: &Request<'_>) -> Result<String, SqlError> {
     let mut values = vec!["count(*) AS staged_rows".to_owned(), format!("{other_partition} AS other_partition_rows")];
     let mut names =
         ["s.staged_rows", "s.other_partition_rows", "d.duplicate_rows", "t.target_rows"].map(str::to_owned).to_vec();
-    for (index, column) in required(definition).enumerate() {
+    for (index, column) in definition.required.iter().enumerate() {
         values.push(format!("count({}) AS v{index}", identifier::column(column)?));
         names.push(format!("s.v{index}"));
     }
@@ -45,11 +45,6 @@ pub(super) fn staged(request: &Request<'_>) -> Result<String, SqlError> {
         target = identifier::table(&definition.target)?,
         of_partition = of_partition(request)?,
     ))
-}
-
-/// The required columns that are staged, in the definition's order: those whose values [`staged`] counts.
-pub(super) fn required(definition: &Definition) -> impl Iterator<Item = &ColumnName> {
-    definition.required.iter().filter(|name| is_staged(definition, name))
 }
 
 /// One row: COPY's query id, distinct files, listed files, rejected rows. `query_id` is an expression.
@@ -104,24 +99,16 @@ pub(super) fn after(request: &Request<'_>) -> Result<String, SqlError> {
     ))
 }
 
-/// Rows beyond the first of each key. A key's columns that come from the path are the same in every row.
+/// Rows beyond the first of each key; none where there is no key.
 fn duplicates(definition: &Definition, staging: &str) -> Result<String, SqlError> {
     if definition.key.is_empty() {
         return Ok("SELECT 0 AS duplicate_rows".to_owned());
     }
-    let mut columns = Vec::new();
-    for name in definition.key.iter().filter(|name| is_staged(definition, name)) {
-        columns.push(identifier::column(name)?);
-    }
-    let group_by = if columns.is_empty() { String::new() } else { format!(" GROUP BY {}", columns.join(", ")) };
+    let columns = definition.key.iter().map(identifier::column).collect::<Result<Vec<_>, _>>()?.join(", ");
     Ok(format!(
         "SELECT CAST(COALESCE(sum(k.key_rows - 1), 0) AS bigint) AS duplicate_rows FROM \
-         (SELECT count(*) AS key_rows FROM {staging}{group_by} HAVING count(*) > 1) AS k"
+         (SELECT count(*) AS key_rows FROM {staging} GROUP BY {columns} HAVING count(*) > 1) AS k"
     ))
-}
-
-fn is_staged(definition: &Definition, name: &ColumnName) -> bool {
-    definition.columns.iter().any(|column| column.name == *name)
 }
 
 fn condition(request: &Request<'_>, wanted: impl Fn(bool) -> bool) -> Result<String, SqlError> {

@@ -2,7 +2,6 @@
 
 use jiff::civil::DateTime;
 
-use super::count;
 use crate::definition::Definition;
 use crate::id::{BatchId, DefinitionHash, Digest, Epoch, Fence, Generation};
 use crate::verify::{LoadCounts, SourceCounts, StageCounts};
@@ -164,7 +163,7 @@ pub fn stage_counts(definition: &Definition, rows: &[Vec<Field>]) -> Result<Stag
     let duplicate_rows = row.count("duplicate_rows")?;
     let target_rows = row.count("target_rows")?;
     let mut nulls = Vec::new();
-    for column in count::required(definition) {
+    for column in &definition.required {
         let present = row.count(&column.0)?;
         nulls.push((column.clone(), staged_rows.saturating_sub(present)));
     }

@@ -11,98 +11,72 @@ use sqlparser::tokenizer::{Token, Tokenizer};
 
 use super::rebuild::{CopyRole, CopySource, LastBatch, Listed, Request, Verified};
 use super::{Batch, MAX_STATEMENT_BYTES, SqlError, identifier, install, lookup, rebuild};
-use crate::definition::{
-    Column, ColumnName, Concurrency, CsvOptions, Definition, Format, Interval, Part, PartKind, Provenance, Root,
-    SqlType, TableName, Tolerance, WriteMode,
-};
-use crate::id::{BatchId, DatasetName, DefinitionHash, Digest, Epoch, Fence, Generation, PartitionName, StackName};
-use crate::layout::Layout;
+use crate::definition::{self, Column, ColumnName, Definition, SqlType};
+use crate::id::{BatchId, DefinitionHash, Digest, Epoch, Fence, Generation, StackName};
 use crate::partition_value::{Partition, PartitionValue};
 use crate::verify::SourceCounts;
 
-pub(crate) fn column_name(name: &str) -> ColumnName {
-    ColumnName(name.to_owned())
-}
+/// Parquet, the partition's column from the path.
+pub(crate) const ORDERS: &str = r#"
+[orders]
+source = "s3://lake-raw/orders/"
+layout = "dt={dt}/"
+format = "parquet"
+target = "sales.orders"
+columns = ["order_id bigint", "customer varchar(64)", "amount decimal(12,2)", "ordered_at timestamp"]
+key = ["order_id"]
+required = ["order_id", "amount"]
 
-fn column(name: &str, sql_type: SqlType) -> Column {
-    Column { name: column_name(name), sql_type }
-}
+[orders.partition.dt]
+type = "date"
+"#;
 
-/// The definition of DESIGN's example: Parquet, the partition's column from the path.
-pub(crate) fn orders() -> Definition {
-    Definition {
-        name: DatasetName::new("orders").unwrap(),
-        source: Root { bucket: "lake-raw".into(), prefix: "orders/".into() },
-        layout: Layout { text: "dt={dt}/".into() },
-        format: Format::Parquet,
-        target: TableName { schema: "sales".into(), table: "orders".into() },
-        columns: vec![
-            column("order_id", SqlType::BigInt),
-            column("customer", SqlType::Varchar(64)),
-            column("amount", SqlType::Decimal { precision: 12, scale: 2 }),
-            column("ordered_at", SqlType::Timestamp),
-        ],
-        key: vec![column_name("order_id")],
-        required: vec![column_name("order_id"), column_name("amount")],
-        write: WriteMode::Replace,
-        concurrency: Concurrency::Table,
-        lookback: Some(Duration::from_hours(72)),
-        interval: Interval::Auto,
-        load_window: Duration::from_mins(30),
-        parts: vec![part("dt", PartKind::Date, false)],
-        provenance: Provenance::default(),
-        csv: CsvOptions::default(),
-        tolerance: Tolerance::default(),
-    }
-}
+/// CSV, two parts of which one is in the files, every type, every option, provenance.
+pub(crate) const EVENTS: &str = r#"
+[events]
+source = "s3://lake-raw/events/"
+layout = "region={region}/hour={hour}/"
+format = "csv"
+target = "web.events"
+columns = [
+  "id integer", "hour timestamp", "user char(8)", "seen_at timestamptz", "share double precision", "weight real",
+  "tiny smallint", "fresh boolean", "on_day date",
+]
+key = ["id", "hour"]
 
-fn part(name: &str, kind: PartKind, in_files: bool) -> Part {
-    Part { name: name.into(), kind, column: column_name(name), in_files }
-}
+[events.partition.region]
+type = "text"
 
-/// CSV, every option, two parts (one of them in the files), provenance.
-fn events() -> Definition {
-    Definition {
-        name: DatasetName::new("events").unwrap(),
-        layout: Layout { text: "region={region}/hour={hour}/".into() },
-        format: Format::Csv,
-        target: TableName { schema: "web".into(), table: "events".into() },
-        columns: vec![
-            column("id", SqlType::Integer),
-            column("hour", SqlType::Timestamp),
-            column("user", SqlType::Char(8)),
-            column("seen_at", SqlType::TimestampTz),
-            column("share", SqlType::Double),
-            column("weight", SqlType::Real),
-            column("tiny", SqlType::SmallInt),
-            column("is \"new\"", SqlType::Boolean),
-            column("on_day", SqlType::Date),
-        ],
-        key: vec![column_name("region"), column_name("id")],
-        required: vec![],
-        parts: vec![part("region", PartKind::Text, false), part("hour", PartKind::Timestamp, true)],
-        provenance: Provenance { batch_id: Some(column_name("_batch_id")), loaded_at: Some(column_name("_loaded_at")) },
-        csv: CsvOptions { delimiter: ';', quote: '\'', ignore_header: 1, null_as: Some("\\N".into()), gzip: true },
-        tolerance: Tolerance { rejected_rows: 5, ..Tolerance::default() },
-        ..orders()
-    }
+[events.partition.hour]
+type = "timestamp"
+in_files = true
+
+[events.provenance]
+batch_id = "_batch_id"
+loaded_at = "_loaded_at"
+
+[events.csv]
+delimiter = ";"
+quote = "'"
+ignore_header = 1
+null_as = "none"
+compression = "gzip"
+
+[events.tolerance]
+rejected_rows = 5
+"#;
+
+pub(crate) fn definition(text: &str) -> Definition {
+    definition::parse(text).unwrap().remove(0)
 }
 
 fn day() -> Partition {
-    Partition {
-        name: PartitionName::new("dt=2026-11-01").unwrap(),
-        values: vec![PartitionValue::Date(date(2026, 11, 1))],
-    }
+    definition(ORDERS).partition_of("dt=2026-11-01/a.parquet").unwrap()
 }
 
 fn hostile() -> Partition {
-    Partition {
-        name: PartitionName::new("region=O'Brien\\'; DROP TABLE x;--\n/hour=2026-11-01T07:00:00").unwrap(),
-        values: vec![
-            PartitionValue::Text("O'Brien\\'; DROP TABLE x;--\n".into()),
-            PartitionValue::Timestamp(date(2026, 11, 1).at(7, 0, 0, 0)),
-        ],
-    }
+    let key = "region=O'Brien\\'; DROP TABLE x;--\n%2F\"$$é/hour=2026-11-01T07:00:00/a.csv";
+    definition(EVENTS).partition_of(key).unwrap()
 }
 
 /// What a request borrows.
@@ -186,8 +160,8 @@ fn batches(born: &Born, source: Option<&CopySource>) -> Vec<Batch> {
 }
 
 fn installs() -> Vec<Batch> {
-    let target = orders().target;
-    let (stack, dataset) = (StackName::new("tidemark-prod").unwrap(), orders().name);
+    let Definition { target, name: dataset, .. } = definition(ORDERS);
+    let stack = StackName::new("tidemark-prod").unwrap();
     vec![
         install::install().unwrap(),
         install::installed_version().unwrap(),
@@ -202,9 +176,9 @@ fn everything() -> Vec<Batch> {
     csv.role = CopyRole::Default;
     csv.region = Some("eu-west-1".into());
     let mut all = installs();
-    all.extend(batches(&Born::of(orders(), day()), Some(&source())));
-    all.extend(batches(&Born::of(orders(), day()).after(900), None));
-    all.extend(batches(&Born::of(events(), hostile()).after(900), Some(&csv)));
+    all.extend(batches(&Born::of(definition(ORDERS), day()), Some(&source())));
+    all.extend(batches(&Born::of(definition(ORDERS), day()).after(900), None));
+    all.extend(batches(&Born::of(definition(EVENTS), hostile()).after(900), Some(&csv)));
     all
 }
 
@@ -228,12 +202,12 @@ fn install_is_golden() {
 #[test]
 fn a_parquet_rebuild_is_golden() {
     expect_file!["../../golden/parquet.sql"]
-        .assert_eq(&render(&batches(&Born::of(orders(), day()).after(900), Some(&source()))));
+        .assert_eq(&render(&batches(&Born::of(definition(ORDERS), day()).after(900), Some(&source()))));
 }
 
 #[test]
 fn an_empty_first_rebuild_is_golden() {
-    expect_file!["../../golden/empty.sql"].assert_eq(&render(&batches(&Born::of(orders(), day()), None)));
+    expect_file!["../../golden/empty.sql"].assert_eq(&render(&batches(&Born::of(definition(ORDERS), day()), None)));
 }
 
 #[test]
@@ -241,7 +215,7 @@ fn a_csv_rebuild_of_a_hostile_partition_is_golden() {
     let mut source = source();
     source.role = CopyRole::Default;
     source.region = Some("eu-west-1".into());
-    let born = Born::of(events(), hostile()).after(900);
+    let born = Born::of(definition(EVENTS), hostile()).after(900);
     expect_file!["../../golden/csv.sql"].assert_eq(&render(&batches(&born, Some(&source))));
 }
 
