@@ -75,13 +75,16 @@ def request(cloud, question):
     s3.create_bucket(Bucket=bucket)
     with open(question["template"], encoding="utf-8") as file:
         template = yaml_parse(file.read())
+    unknown = sorted(question["parameters"].keys() - template["Parameters"].keys())
+    if unknown:
+        raise Refused(f"the template has no parameter {', '.join(unknown)}")  # CloudFormation refuses it, the emulator doesn't
     for function, package in question["packages"].items():
         with open(package, "rb") as file:
             body = file.read()
         key = hashlib.sha256(body).hexdigest() + ".zip"
         s3.put_object(Bucket=bucket, Key=key, Body=body)
         template["Resources"][function]["Properties"]["CodeUri"] = {"Bucket": bucket, "Key": key}
-    number_references(template, question["parameters"])
+        number_references(template, function, question["parameters"])
     body = json.dumps(template).encode()
     key = hashlib.sha256(body).hexdigest() + ".json"
     s3.put_object(Bucket=bucket, Key=key, Body=body)
@@ -95,15 +98,14 @@ def request(cloud, question):
     }
 
 
-def number_references(template, parameters):
-    """CloudFormation makes numbers of a parameter's text; the emulator doesn't, and its queue poller fails on one."""
-    for function in template["Resources"].values():
-        for event in function["Properties"].get("Events", {}).values():
-            scaling = event["Properties"].get("ScalingConfig", {})
-            reference = scaling.get("MaximumConcurrency")
-            if isinstance(reference, dict):
-                name = reference["Ref"]
-                scaling["MaximumConcurrency"] = int(parameters.get(name, template["Parameters"][name]["Default"]))
+def number_references(template, function, parameters):
+    """CloudFormation makes a number of a parameter's text; the emulator doesn't, and its queue poller fails on one."""
+    for event in template["Resources"][function]["Properties"]["Events"].values():
+        scaling = event["Properties"].get("ScalingConfig", {})
+        reference = scaling.get("MaximumConcurrency")
+        if isinstance(reference, dict):
+            name = reference["Ref"]
+            scaling["MaximumConcurrency"] = int(parameters.get(name, template["Parameters"][name]["Default"]))
 
 
 def invoke(cloud, question):

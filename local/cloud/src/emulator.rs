@@ -9,7 +9,7 @@ use crate::server::{Server, ServerSpec, path_variable};
 use crate::venv::Venv;
 use crate::workspace::Run;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The region everything local lives in.
 pub(crate) const REGION: &str = "us-east-1";
@@ -44,7 +44,7 @@ pub(crate) async fn start(run: &Run, venv: &Venv, port: u16, redshift: &str) -> 
                 ("AWS_EC2_METADATA_DISABLED", "true".to_owned()),
                 ("PYTHONUNBUFFERED", "1".to_owned()),
             ],
-            stop_signal: "SIGTERM",
+            stop_signal: "SIGKILL", // nothing it holds outlives it
             scratch: &scratch,
         },
     )?;

@@ -1,6 +1,6 @@
 //! The local cloud: everything Tidemark needs of AWS, on loopback, on free ports, ended with the program that started it.
 //!
-//! [`LocalCloud::start`] brings up the emulator (S3, SQS, DynamoDB, SNS, `EventBridge`, `CloudFormation`, Lambda), PostgreSQL and
+//! [`LocalCloud::start`] brings up the emulator (S3, SQS, DynamoDB, SNS, EventBridge, CloudFormation, Lambda), PostgreSQL and
 //! the Redshift Data API on it; [`LocalCloud::deploy`] creates the product's own `infra/template.yaml` there, with the
 //! function binaries of this workspace. It needs Rust, Python 3.10 or later and the package registries; no Docker, no
 //! account, no root.
@@ -21,6 +21,7 @@ mod redshift;
 mod self_check;
 mod server;
 mod stack;
+mod template;
 mod venv;
 mod wait;
 mod workspace;
@@ -29,5 +30,6 @@ pub use cloud::{LocalCloud, Options};
 pub use listeners::Listener;
 pub use postgres::Postgres;
 pub use stack::{Stack, StackEvent, StackOptions};
+pub use template::Template;
 pub use wait::wait_until;
 pub use workspace::{Run, workspace_root};

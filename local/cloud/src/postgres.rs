@@ -18,7 +18,7 @@ use crate::venv::{Venv, run, system_python};
 use crate::wait::wait_until;
 use crate::workspace::Run;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 const SUPERUSER: &str = "tidemark";
 
 /// A running server: TCP on loopback, `trust` authentication, superuser `tidemark`, UTF-8, `C` collation, UTC. Nothing is

@@ -1,4 +1,4 @@
-//! The product's stack in the local cloud: created, changed, looked at and deleted through `CloudFormation`, as on AWS.
+//! The product's stack in the local cloud: created, changed, looked at and deleted through CloudFormation, as on AWS.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -195,7 +195,7 @@ impl Stack {
     }
 }
 
-/// Asks `deploy.py`, which speaks to `CloudFormation`, Lambda's logs and S3 with boto3.
+/// Asks `deploy.py`, which speaks to CloudFormation, Lambda's logs and S3 with boto3.
 #[derive(Debug, Clone)]
 pub(crate) struct Deployer {
     python: PathBuf,
