@@ -147,6 +147,11 @@ impl LocalCloud {
         Stack::create(deployer, &self.binaries, options).await
     }
 
+    /// The path of a binary built with the cloud: `mark`, `rebuild`, `sweep`, `redshift-data`, `tidemark`.
+    pub fn binary(&self, name: &str) -> Result<&Path> {
+        self.binaries.get(name).map(PathBuf::as_path).with_context(|| format!("cargo built no binary {name}"))
+    }
+
     /// Every TCP socket our servers, and the functions they run, listen on.
     pub fn listeners(&self) -> Vec<Listener> {
         self.servers().into_iter().flat_map(listeners::of).collect()

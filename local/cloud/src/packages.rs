@@ -13,9 +13,10 @@ use zip::write::SimpleFileOptions;
 use crate::workspace::workspace_root;
 
 /// Packages built together, so that cargo compiles their dependencies once, with one set of features.
-const PACKAGES: [&str; 4] = ["tidemark-mark", "tidemark-rebuild", "tidemark-sweep", "tidemark-redshift-data"];
+const PACKAGES: [&str; 5] =
+    ["tidemark-mark", "tidemark-rebuild", "tidemark-sweep", "tidemark-redshift-data", "tidemark-cli"];
 
-/// Builds the functions and the Redshift Data API (profile `dev`) and gives the path of each binary by its name.
+/// Builds the functions, the Redshift Data API and the operator's command (profile `dev`) and gives the path of each binary by its name.
 pub(crate) fn build() -> Result<BTreeMap<String, PathBuf>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);

@@ -1,0 +1,160 @@
+//! What stands in the state table and in the queues, read with the SDK alone.
+
+use std::collections::HashMap;
+
+use anyhow::{Context, Result, bail};
+use aws_sdk_dynamodb::types::AttributeValue;
+use aws_sdk_sqs::types::{MessageSystemAttributeName, QueueAttributeName};
+use serde_json::{Map, Value};
+
+use crate::dataset::Partition;
+use crate::world::World;
+
+/// A partition's item, as stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Item(pub Value);
+
+/// The stack's queues, by the name of the output that tells their URL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Queue {
+    /// S3 events, for mark.
+    Events,
+    /// What of them can't be marked.
+    EventsDlq,
+    /// Partition messages, for rebuild.
+    Partitions,
+    /// What of them can't be read.
+    PartitionsDlq,
+}
+
+/// A message of a queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// Its body.
+    pub body: String,
+    /// Its attribute `reason`.
+    pub reason: Option<String>,
+}
+
+impl Item {
+    /// A number, 0 where absent.
+    pub fn number(&self, name: &str) -> i64 {
+        self.0[name].as_i64().unwrap_or(0)
+    }
+
+    /// Nothing to do, nothing in progress, not parked.
+    pub fn rests(&self) -> bool {
+        self.0.get("batch").is_none() && self.0.get("parked").is_none() && self.number("built") == self.number("marked")
+    }
+
+    /// Kind and message, while it is parked.
+    pub fn parked(&self) -> Option<(&str, &str)> {
+        let parked = self.0.get("parked")?;
+        let current = parked["generation"].as_i64() >= self.0["marked"].as_i64();
+        current.then(|| (parked["kind"].as_str().unwrap_or_default(), parked["message"].as_str().unwrap_or_default()))
+    }
+
+    /// Phase of the batch in progress.
+    pub fn phase(&self) -> Option<&str> {
+        self.0["batch"]["phase"].as_str()
+    }
+}
+
+impl Queue {
+    const ALL: [Self; 4] = [Self::Events, Self::EventsDlq, Self::Partitions, Self::PartitionsDlq];
+
+    fn output(self) -> &'static str {
+        match self {
+            Self::Events => "EventsQueueUrl",
+            Self::EventsDlq => "EventsDlqUrl",
+            Self::Partitions => "PartitionsQueueUrl",
+            Self::PartitionsDlq => "PartitionsDlqUrl",
+        }
+    }
+}
+
+impl World {
+    /// A partition's item; `None` where it was never marked.
+    pub async fn item(&self, partition: &Partition) -> Result<Option<Item>> {
+        self.item_named(partition.dataset.name(), &partition.name()).await
+    }
+
+    /// The item of a partition by its name, for datasets that [`crate::Dataset`] doesn't know.
+    pub async fn item_named(&self, dataset: &str, partition: &str) -> Result<Option<Item>> {
+        let get = self.dynamodb.get_item().table_name(self.stack.output("TableName")?).consistent_read(true);
+        let get = get.key("pk", AttributeValue::S(format!("DATASET#{dataset}")));
+        let got = get.key("sk", AttributeValue::S(format!("PARTITION#{partition}"))).send().await;
+        let got = got.with_context(|| format!("cannot read the item of {dataset} {partition}"))?;
+        got.item.as_ref().map(|item| object(item).map(Item)).transpose()
+    }
+
+    /// Messages of a queue: visible, in flight and delayed.
+    pub async fn depth(&self, queue: Queue) -> Result<u64> {
+        let asked = self.sqs.get_queue_attributes().queue_url(self.stack.output(queue.output())?);
+        let told = asked.attribute_names(QueueAttributeName::All).send().await.context("cannot ask a queue")?;
+        let names = [
+            QueueAttributeName::ApproximateNumberOfMessages,
+            QueueAttributeName::ApproximateNumberOfMessagesNotVisible,
+            QueueAttributeName::ApproximateNumberOfMessagesDelayed,
+        ];
+        let attributes = told.attributes.unwrap_or_default();
+        let counts = names.iter().filter_map(|name| attributes.get(name)?.parse::<u64>().ok());
+        Ok(counts.sum())
+    }
+
+    /// The depth of every queue, for a reader.
+    pub async fn depths(&self) -> Result<String> {
+        let mut told = Vec::new();
+        for queue in Queue::ALL {
+            told.push(format!("{queue:?} {}", self.depth(queue).await?));
+        }
+        Ok(told.join(", "))
+    }
+
+    /// Sends a body as it is; to the partitions queue as an operator would.
+    pub async fn send(&self, queue: Queue, body: &str) -> Result<()> {
+        let mut send = self.sqs.send_message().queue_url(self.stack.output(queue.output())?).message_body(body);
+        if queue == Queue::Partitions {
+            let id = self.fresh();
+            send = send.message_group_id("by-hand").message_deduplication_id(id);
+        }
+        send.send().await.with_context(|| format!("cannot send to {queue:?}"))?;
+        Ok(())
+    }
+
+    /// Takes up to ten messages out of a queue.
+    pub async fn receive(&self, queue: Queue) -> Result<Vec<Message>> {
+        let url = self.stack.output(queue.output())?;
+        let receive = self.sqs.receive_message().queue_url(url).max_number_of_messages(10);
+        let receive = receive.message_attribute_names("All");
+        let got = receive.message_system_attribute_names(MessageSystemAttributeName::All).send().await?;
+        let mut messages = Vec::new();
+        for message in got.messages.unwrap_or_default() {
+            let handle = message.receipt_handle.unwrap_or_default();
+            self.sqs.delete_message().queue_url(url).receipt_handle(handle).send().await?;
+            let reason = message.message_attributes.unwrap_or_default().remove("reason");
+            messages.push(Message {
+                body: message.body.unwrap_or_default(),
+                reason: reason.and_then(|value| value.string_value),
+            });
+        }
+        Ok(messages)
+    }
+}
+
+fn object(item: &HashMap<String, AttributeValue>) -> Result<Value> {
+    let fields = item.iter().map(|(name, value)| Ok((name.clone(), json(value)?)));
+    Ok(Value::Object(fields.collect::<Result<Map<_, _>>>()?))
+}
+
+fn json(value: &AttributeValue) -> Result<Value> {
+    Ok(match value {
+        AttributeValue::S(text) => Value::from(text.clone()),
+        AttributeValue::N(number) => serde_json::from_str(number)?,
+        AttributeValue::Bool(truth) => Value::from(*truth),
+        AttributeValue::L(list) => Value::Array(list.iter().map(json).collect::<Result<_>>()?),
+        AttributeValue::M(map) => object(map)?,
+        AttributeValue::Ss(set) => Value::from(set.clone()),
+        other => bail!("an item holds {other:?}"),
+    })
+}

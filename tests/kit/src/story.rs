@@ -1,0 +1,113 @@
+//! Waiting for what must become true, with a deadline, and with all that helps when it doesn't.
+
+use std::future::Future;
+use std::time::Duration;
+
+use anyhow::Result;
+use tidemark_local::wait_until;
+
+use crate::dataset::Partition;
+use crate::source::Source;
+use crate::state::{Item, Queue};
+use crate::target::{Landed, Target};
+use crate::world::World;
+
+/// How long anything may take that is waited for.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Lines of a function's log that are told when something didn't come true.
+const LOG_LINES: usize = 25;
+
+/// A partition seen from all sides.
+#[derive(Debug, Clone)]
+pub struct View {
+    /// What lies in S3.
+    pub source: Source,
+    /// What stands in Redshift.
+    pub target: Target,
+    /// Its committed batches, oldest first.
+    pub landed: Vec<Landed>,
+    /// Its item.
+    pub item: Item,
+}
+
+impl View {
+    /// At rest, and the target holds just the rows of the files.
+    pub fn is_true(&self) -> bool {
+        self.item.rests() && self.source.rows == self.target.rows && self.target.duplicates == 0
+    }
+}
+
+impl World {
+    /// Waits until `probe` gives a value; else the error tells all that is known of `partition`.
+    pub async fn wait<T, F, Fut>(&self, what: &str, partition: &Partition, probe: F) -> Result<T>
+    where
+        F: FnMut() -> Fut,
+        Fut: Future<Output = Result<Option<T>>>,
+    {
+        match wait_until(&format!("{partition}: {what}"), PATIENCE, probe).await {
+            Ok(value) => Ok(value),
+            Err(error) => Err(error.context(self.diagnosis(partition).await)),
+        }
+    }
+
+    /// Waits until the partition is at rest and its target holds just the rows of its files.
+    pub async fn wait_true(&self, partition: &Partition) -> Result<View> {
+        let probe = || async { Ok(self.view(partition).await?.filter(View::is_true)) };
+        self.wait("the target to hold the rows of its files", partition, probe).await
+    }
+
+    /// Waits for a batch beyond the first `before`, and rest.
+    pub async fn wait_landed(&self, partition: &Partition, before: usize) -> Result<View> {
+        let more = |view: &View| view.landed.len() > before && view.is_true();
+        let probe = || async { Ok(self.view(partition).await?.filter(more)) };
+        self.wait("another batch to land", partition, probe).await
+    }
+
+    /// Waits until the partition is parked; gives kind and message.
+    pub async fn wait_parked(&self, partition: &Partition) -> Result<(String, String)> {
+        let told = |item: Item| item.parked().map(|(kind, message)| (kind.to_owned(), message.to_owned()));
+        let probe = || async { Ok(self.item(partition).await?.and_then(told)) };
+        self.wait("to be parked", partition, probe).await
+    }
+
+    /// Waits until both queues are empty: every event marked, every message done.
+    pub async fn wait_quiet(&self, partition: &Partition) -> Result<()> {
+        let probe = || async {
+            let left = self.depth(Queue::Events).await? + self.depth(Queue::Partitions).await?;
+            Ok((left == 0).then_some(()))
+        };
+        self.wait("the queues to be empty", partition, probe).await
+    }
+
+    /// A partition seen from all sides; `None` where it was never marked.
+    pub async fn view(&self, partition: &Partition) -> Result<Option<View>> {
+        let Some(item) = self.item(partition).await? else { return Ok(None) };
+        let landed = self.landed(partition).await?;
+        let target = self.target(partition).await?;
+        let source = self.source(partition).await?;
+        Ok(Some(View { source, target, landed, item }))
+    }
+
+    /// All that is known of a partition, for whoever has to find out why.
+    pub async fn diagnosis(&self, partition: &Partition) -> String {
+        let item = match self.item(partition).await {
+            Ok(Some(item)) => format!("{:#}", item.0),
+            Ok(None) => "none".to_owned(),
+            Err(error) => format!("{error:#}"),
+        };
+        let depths = self.depths().await.unwrap_or_else(|error| format!("{error:#}"));
+        let mut told = format!("state item of {partition}: {item}\nqueues: {depths}");
+        for output in ["MarkFunctionName", "RebuildFunctionName", "SweepFunctionName"] {
+            let lines = match self.stack.output(output) {
+                Ok(function) => self.stack.function_logs(function).await,
+                Err(error) => Err(error),
+            };
+            let lines = lines.unwrap_or_else(|error| vec![format!("{error:#}")]);
+            let tail = lines[lines.len().saturating_sub(LOG_LINES)..].join("\n  ");
+            told.push_str(&format!("\nlast lines of {output}:\n  {tail}"));
+        }
+        told.push_str(&format!("\nserver logs: {}\n", self.cloud.logs().display()));
+        told
+    }
+}

@@ -1,0 +1,76 @@
+//! What stands in Redshift: target rows and ledger, read straight from the PostgreSQL below it.
+
+use anyhow::{Context, Result};
+
+use crate::dataset::Partition;
+use crate::world::World;
+
+/// A partition as it stands in its target.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Target {
+    /// Every row as text, sorted.
+    pub rows: Vec<String>,
+    /// Rows beyond the first of each business key.
+    pub duplicates: usize,
+}
+
+/// A committed batch, as the ledger tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Landed {
+    /// The batch's id.
+    pub batch: String,
+    /// The generation it covered.
+    pub generation: i64,
+    /// Its fence.
+    pub fence: i64,
+    /// Objects it was made from.
+    pub source_objects: i64,
+    /// Rows it deleted.
+    pub deleted_rows: i64,
+    /// Rows of the partition after it.
+    pub target_rows: i64,
+    /// Where its inventory lies in the control bucket.
+    pub inventory: String,
+}
+
+impl World {
+    /// A partition's rows in its target.
+    pub async fn target(&self, partition: &Partition) -> Result<Target> {
+        let dataset = partition.dataset;
+        let day = format!("dt = DATE '{}'", partition.day);
+        let statement = format!(
+            "SELECT {} AS row, row_number() OVER (PARTITION BY {}) > 1 AS twice FROM {} WHERE {day} ORDER BY 1",
+            dataset.row_expression(),
+            dataset.key(),
+            dataset.target(),
+        );
+        let mut target = Target::default();
+        for row in self.sql.query(&statement, &[]).await.with_context(|| format!("cannot read {partition}"))? {
+            target.rows.push(row.try_get("row")?);
+            target.duplicates += usize::from(row.try_get::<_, bool>("twice")?);
+        }
+        // The database sorts by its collation, the other side by bytes.
+        target.rows.sort_unstable();
+        Ok(target)
+    }
+
+    /// The partition's committed batches, oldest first.
+    pub async fn landed(&self, partition: &Partition) -> Result<Vec<Landed>> {
+        let statement = "SELECT batch_id, generation, fence, source_objects, deleted_rows, target_rows, inventory_key \
+             FROM tidemark.batches WHERE dataset = $1 AND partition_name = $2 ORDER BY fence";
+        let rows = self.sql.query(statement, &[&partition.dataset.name(), &partition.name()]).await;
+        let rows = rows.context("cannot read the ledger")?;
+        let landed = rows.iter().map(|row| {
+            Ok(Landed {
+                batch: row.try_get("batch_id")?,
+                generation: row.try_get("generation")?,
+                fence: row.try_get("fence")?,
+                source_objects: row.try_get("source_objects")?,
+                deleted_rows: row.try_get("deleted_rows")?,
+                target_rows: row.try_get("target_rows")?,
+                inventory: row.try_get("inventory_key")?,
+            })
+        });
+        landed.collect()
+    }
+}

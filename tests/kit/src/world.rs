@@ -1,0 +1,160 @@
+//! A stack of one's own in the one local cloud of this process, with its targets and datasets.
+
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+use std::{env, fs};
+
+use anyhow::{Context, Result, ensure};
+use tidemark_local::{LocalCloud, Stack, StackOptions, workspace_root};
+use tokio::process::Command;
+use tokio_postgres::NoTls;
+
+use crate::dataset::Dataset;
+
+/// The data bucket that `datasets.toml` names.
+const BUCKET: &str = "lake-raw";
+
+/// What is set short in the local cloud, and what isn't.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The datasets to apply.
+    pub definitions: String,
+    /// Seconds a partition settles after a file landed.
+    pub settle_seconds: u32,
+    /// Time-out of rebuild: one of the template's allowed values. A killed rebuild costs about this much.
+    pub rebuild_timeout_seconds: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            definitions: include_str!("../datasets.toml").to_owned(),
+            settle_seconds: 1,
+            rebuild_timeout_seconds: 10,
+        }
+    }
+}
+
+/// A stack of one's own: an account, a database, a data bucket.
+#[derive(Debug)]
+pub struct World {
+    /// The cloud, shared by all worlds of the process.
+    pub cloud: &'static LocalCloud,
+    /// The stack.
+    pub stack: Stack,
+    /// Where the applied datasets lie.
+    pub definitions: PathBuf,
+    pub(crate) s3: aws_sdk_s3::Client,
+    pub(crate) sqs: aws_sdk_sqs::Client,
+    pub(crate) dynamodb: aws_sdk_dynamodb::Client,
+    pub(crate) sql: tokio_postgres::Client,
+}
+
+/// What the operator's command told.
+#[derive(Debug, Clone)]
+pub struct Told {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// Its standard output.
+    pub out: String,
+    /// Its standard error.
+    pub err: String,
+}
+
+impl World {
+    /// A stack with the datasets of `datasets.toml`, ready for files.
+    pub async fn new() -> Result<Self> {
+        Self::with(&Settings::default()).await
+    }
+
+    /// The same with other settings.
+    pub async fn with(settings: &Settings) -> Result<Self> {
+        let world = Self::deploy(settings).await?;
+        world.create_targets().await?;
+        world.tidemark_well(&["init"]).await?;
+        world.apply(&settings.definitions).await?;
+        Ok(world)
+    }
+
+    /// A stack only: neither targets nor `init` nor `apply`.
+    pub async fn deploy(settings: &Settings) -> Result<Self> {
+        let cloud = LocalCloud::shared().await?;
+        let options = StackOptions::new("tidemark", cloud.fresh_account())
+            .with("DataBucketName", BUCKET)
+            .with("SettleSeconds", settings.settle_seconds.to_string())
+            .with("RebuildTimeoutSeconds", settings.rebuild_timeout_seconds.to_string());
+        let stack = cloud.deploy(options).await?;
+        let config = cloud.sdk_config(stack.account()).await;
+        let s3 = aws_sdk_s3::config::Builder::from(&config).force_path_style(true).build();
+        let (sql, connection) = tokio_postgres::connect(&cloud.conninfo(stack.database()), NoTls).await?;
+        tokio::spawn(connection);
+        let definitions = cloud.logs().join(format!("datasets-{}.toml", stack.account()));
+        Ok(Self {
+            cloud,
+            stack,
+            definitions,
+            s3: aws_sdk_s3::Client::from_conf(s3),
+            sqs: aws_sdk_sqs::Client::new(&config),
+            dynamodb: aws_sdk_dynamodb::Client::new(&config),
+            sql,
+        })
+    }
+
+    /// Makes the target tables, as their owner would.
+    pub async fn create_targets(&self) -> Result<()> {
+        let [orders, returns] = [Dataset::Orders, Dataset::Returns].map(Dataset::create_target);
+        let statements = format!("CREATE SCHEMA sales; {orders}; {returns};");
+        self.sql.batch_execute(&statements).await.context("cannot make the targets")
+    }
+
+    /// Applies datasets, without questions.
+    pub async fn apply(&self, definitions: &str) -> Result<Told> {
+        fs::write(&self.definitions, definitions)?;
+        let file = self.definitions.display().to_string();
+        self.tidemark_well(&["apply", &file, "--yes"]).await
+    }
+
+    /// Runs the operator's command to its end.
+    pub async fn tidemark(&self, arguments: &[&str]) -> Result<Told> {
+        let mut command = Command::new(self.cloud.binary("tidemark")?);
+        command.args(arguments).env_clear().env("PATH", env::var("PATH").unwrap_or_default());
+        let output = command.envs(self.environment()?).current_dir(workspace_root()).output().await?;
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        Ok(Told { status: output.status, out: text(output.stdout), err: text(output.stderr) })
+    }
+
+    /// The same, where it must end well.
+    pub async fn tidemark_well(&self, arguments: &[&str]) -> Result<Told> {
+        let told = self.tidemark(arguments).await?;
+        let failed =
+            || format!("tidemark {} ended with {}:\n{}{}", arguments.join(" "), told.status, told.out, told.err);
+        ensure!(told.status.success(), failed());
+        Ok(told)
+    }
+
+    /// What the operator's command, and any other AWS client, needs in its environment to reach this world.
+    pub fn environment(&self) -> Result<Vec<(&'static str, String)>> {
+        Ok(vec![
+            ("AWS_ENDPOINT_URL", self.cloud.aws_endpoint()),
+            ("AWS_ENDPOINT_URL_REDSHIFT_DATA", self.cloud.redshift_endpoint()),
+            ("AWS_REGION", "us-east-1".to_owned()),
+            ("AWS_ACCESS_KEY_ID", self.stack.account().to_owned()),
+            ("AWS_SECRET_ACCESS_KEY", "local".to_owned()),
+            ("TIDEMARK_STACK", self.stack.name().to_owned()),
+        ])
+    }
+
+    /// A statement on the database below Redshift, as superuser.
+    pub async fn execute(&self, statement: &str) -> Result<()> {
+        self.sql.batch_execute(statement).await.with_context(|| format!("cannot run {statement}"))
+    }
+
+    /// A text nobody else has.
+    pub(crate) fn fresh(&self) -> String {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        format!("{now}-{}", COUNT.fetch_add(1, Ordering::Relaxed))
+    }
+}
