@@ -1,0 +1,1 @@
+//! The guarantees of the warehouse port.

@@ -1,0 +1,25 @@
+//! In-memory twins of the ports: real semantics, time by a clock that the test moves, nothing lost and nothing random.
+//!
+//! Each twin is a handle: clones share one state. Each passes the contract suite of its port ([`crate::contract`], feature
+//! `contract`), so that what holds on the twin holds on the service.
+
+mod announcer;
+mod clock;
+mod faults;
+mod objects;
+mod queue;
+mod state;
+
+pub use announcer::MemoryAnnouncer;
+pub use clock::ManualClock;
+pub use faults::{Fault, Faulty, Plan, Step};
+pub use objects::{MemoryObjects, ObjectChange};
+pub use queue::{DeadLetter, Delivery, MemoryQueue};
+pub use state::MemoryState;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks; a test that failed while it held the lock doesn't spoil what comes after.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
