@@ -6,6 +6,7 @@
 //! - [`install`]: schema, ledger, procedures; per target a fence table and its procedures.
 //! - [`rebuild`]: the transactions of a batch: fence, stage, swap.
 //! - [`lookup`]: what is asked outside of them.
+//! - [`survey`]: what apply asks before it changes anything.
 //! - [`rows`]: the results, typed.
 
 mod count;
@@ -16,6 +17,7 @@ pub mod lookup;
 pub mod rebuild;
 pub mod rows;
 mod statements;
+pub mod survey;
 
 pub use statements::{Batch, MAX_NAME_BYTES, MAX_STATEMENT_BYTES, MAX_STATEMENTS, SqlError, SubStatement};
 

@@ -257,7 +257,7 @@ fn read_swap_counts(row: &mut Reader<'_>) -> Result<SwapCounts, RowError> {
 }
 
 /// Reads a row's fields one after the other; the names are only for the errors.
-struct Reader<'a> {
+pub(super) struct Reader<'a> {
     what: &'static str,
     fields: std::slice::Iter<'a, Field>,
 }
@@ -270,7 +270,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn new(what: &'static str, row: &'a [Field]) -> Self {
+    pub(super) fn new(what: &'static str, row: &'a [Field]) -> Self {
         Self { what, fields: row.iter() }
     }
 
@@ -303,11 +303,11 @@ impl<'a> Reader<'a> {
         u64::try_from(number).map(Some).map_err(|_| self.wrong(column, "a number not below zero", Field::Long(number)))
     }
 
-    fn count(&mut self, column: &str) -> Result<u64, RowError> {
+    pub(super) fn count(&mut self, column: &str) -> Result<u64, RowError> {
         self.optional_count(column)?.ok_or_else(|| self.wrong(column, "a number not below zero", Field::Null))
     }
 
-    fn optional_text(&mut self, column: &str) -> Result<Option<String>, RowError> {
+    pub(super) fn optional_text(&mut self, column: &str) -> Result<Option<String>, RowError> {
         match self.next(column)? {
             Field::Null => Ok(None),
             Field::Text(text) => Ok(Some(text.clone())),
@@ -315,7 +315,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn text(&mut self, column: &str) -> Result<String, RowError> {
+    pub(super) fn text(&mut self, column: &str) -> Result<String, RowError> {
         self.optional_text(column)?.ok_or_else(|| self.wrong(column, "a text", Field::Null))
     }
 
