@@ -14,6 +14,7 @@ pub mod message;
 pub mod object_key;
 pub mod partition;
 pub mod partition_value;
+pub mod s3_event;
 pub mod settle;
 pub mod sql;
 pub mod take;
