@@ -6,6 +6,7 @@
 pub mod apply;
 pub mod dataset;
 pub mod definition;
+pub mod explain;
 pub mod failure;
 pub mod id;
 pub mod layout;
@@ -14,6 +15,7 @@ pub mod message;
 pub mod object_key;
 pub mod partition;
 pub mod partition_value;
+pub mod route;
 pub mod s3_event;
 pub mod settle;
 pub mod sql;
