@@ -26,11 +26,11 @@ pub fn value_decoded(value: &str) -> Result<String, Utf8Error> {
 }
 
 /// Whether the object is never data: a folder or name below the root that begins with `_` or `.`, a `_$folder$` marker,
-/// or a key that ends in `/`. `below` is the key without its root. `.` and `..` are names like any other.
+/// or a key that ends in `/`, the root's own too. `below` is the key without its root. `.` and `..` are names like any other.
 ///
 /// The null partition's name begins with `_` too; it isn't hidden but unroutable.
 pub fn is_hidden(below: &str) -> bool {
-    below.ends_with('/') || below.ends_with("_$folder$") || below.split('/').any(is_hidden_segment)
+    below.is_empty() || below.ends_with('/') || below.ends_with("_$folder$") || below.split('/').any(is_hidden_segment)
 }
 
 fn is_hidden_segment(segment: &str) -> bool {

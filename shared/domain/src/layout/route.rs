@@ -122,7 +122,7 @@ impl Layout {
 
     /// Whether an object directly in a partition's folder is data, by its name alone.
     pub fn check_object(&self, name: &str) -> Result<(), Unroutable> {
-        if is_hidden(name) || name.is_empty() {
+        if is_hidden(name) {
             return Err(Unroutable::Hidden);
         }
         match &self.suffix {
