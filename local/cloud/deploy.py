@@ -84,7 +84,6 @@ def request(cloud, question):
         key = hashlib.sha256(body).hexdigest() + ".zip"
         s3.put_object(Bucket=bucket, Key=key, Body=body)
         template["Resources"][function]["Properties"]["CodeUri"] = {"Bucket": bucket, "Key": key}
-        number_references(template, function, question["parameters"])
     body = json.dumps(template).encode()
     key = hashlib.sha256(body).hexdigest() + ".json"
     s3.put_object(Bucket=bucket, Key=key, Body=body)
@@ -96,16 +95,6 @@ def request(cloud, question):
             {"ParameterKey": name, "ParameterValue": value} for name, value in question["parameters"].items()
         ],
     }
-
-
-def number_references(template, function, parameters):
-    """CloudFormation makes a number of a parameter's text; the emulator doesn't, and its queue poller fails on one."""
-    for event in template["Resources"][function]["Properties"]["Events"].values():
-        scaling = event["Properties"].get("ScalingConfig", {})
-        reference = scaling.get("MaximumConcurrency")
-        if isinstance(reference, dict):
-            name = reference["Ref"]
-            scaling["MaximumConcurrency"] = int(parameters.get(name, template["Parameters"][name]["Default"]))
 
 
 def invoke(cloud, question):

@@ -140,11 +140,10 @@ impl LocalCloud {
 
     /// Creates the product's own stack from `infra/template.yaml` with this workspace's functions, and waits for it.
     pub async fn deploy(&self, options: StackOptions) -> Result<Stack> {
-        let deployer = Deployer::new(self.venv.python(), self.aws_endpoint(), self.emulator.group());
         if !options.parameters.contains_key("RedshiftDatabase") {
             self.create_database(&options.database()).await?;
         }
-        Stack::create(deployer, &self.binaries, options).await
+        Stack::create(self.deployer(), &self.binaries, options).await
     }
 
     /// The path of a binary built with the cloud: `mark`, `rebuild`, `sweep`, `redshift-data`, `tidemark`.
@@ -165,6 +164,10 @@ impl LocalCloud {
     /// The folder with one log per server.
     pub fn logs(&self) -> &Path {
         self.run.logs()
+    }
+
+    pub(crate) fn deployer(&self) -> Deployer {
+        Deployer::new(self.venv.python(), self.aws_endpoint(), self.emulator.group())
     }
 
     fn servers(&self) -> [&Server; 3] {

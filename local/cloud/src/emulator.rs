@@ -1,4 +1,4 @@
-//! The emulator of AWS: MiniStack, pinned in `requirements.txt`, kept on loopback and in folders of its own.
+//! The emulator of AWS: MiniStack, pinned in `requirements.txt`, corrected by `emulator.py`, kept on loopback and in folders of its own.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use crate::listeners;
 use crate::server::{Server, ServerSpec, path_variable};
 use crate::venv::Venv;
-use crate::workspace::Run;
+use crate::workspace::{Run, workspace_root};
 
 const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -20,12 +20,13 @@ pub(crate) async fn start(run: &Run, venv: &Venv, port: u16, redshift: &str) -> 
     let scratch = run.scratch("emulator")?;
     let folder = scratch.display().to_string();
     let python = venv.python();
+    let program = workspace_root().join("local/cloud/emulator.py");
     let mut server = Server::start(
         run,
         &ServerSpec {
             name: "emulator",
             python: &python,
-            command: vec![python.display().to_string(), "-m".to_owned(), "ministack".to_owned()],
+            command: vec![python.display().to_string(), program.display().to_string()],
             environment: vec![
                 path_variable(),
                 // It binds every interface unless told, and opens ports for IoT and SFTP unless told.

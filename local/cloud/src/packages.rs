@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
@@ -15,6 +16,9 @@ use crate::workspace::workspace_root;
 /// Packages built together, so that cargo compiles their dependencies once, with one set of features.
 const PACKAGES: [&str; 5] =
     ["tidemark-mark", "tidemark-rebuild", "tidemark-sweep", "tidemark-redshift-data", "tidemark-cli"];
+
+/// How long a package nobody deploys is kept.
+const KEPT: Duration = Duration::from_hours(1);
 
 /// Builds the functions, the Redshift Data API and the operator's command (profile `dev`) and gives the path of each binary by its name.
 pub(crate) fn build() -> Result<BTreeMap<String, PathBuf>> {
@@ -52,7 +56,8 @@ pub(crate) fn pack(name: &str, binary: &Path) -> Result<PathBuf> {
 
     let lock = File::create(folder.join(format!("{name}.lock")))?;
     lock.lock().context("cannot lock the package")?;
-    if target.exists() {
+    if let Ok(package) = File::open(&target) {
+        package.set_modified(SystemTime::now())?;
         return Ok(target);
     }
     let stripped = folder.join(format!("{name}.stripped"));
@@ -64,7 +69,7 @@ pub(crate) fn pack(name: &str, binary: &Path) -> Result<PathBuf> {
     let unfinished = folder.join(format!("{name}.zip.unfinished"));
     write_zip(&stripped, &unfinished)?;
     fs::remove_file(&stripped)?;
-    forget(&folder, name)?;
+    forget(&folder)?;
     fs::rename(&unfinished, &target)?;
     Ok(target)
 }
@@ -78,13 +83,13 @@ fn write_zip(bootstrap: &Path, target: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Removes the packages of earlier builds.
-fn forget(folder: &Path, name: &str) -> Result<()> {
+/// Removes the packages of earlier builds; younger ones another process may be about to deploy.
+fn forget(folder: &Path) -> Result<()> {
     for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        let file = path.file_name().and_then(|file| file.to_str()).unwrap_or_default();
-        if path.extension().is_some_and(|extension| extension == "zip") && file.starts_with(&format!("{name}-")) {
-            fs::remove_file(&path)?;
+        let entry = entry?;
+        let package = entry.path().extension().is_some_and(|extension| extension == "zip");
+        if package && entry.metadata()?.modified()?.elapsed().is_ok_and(|age| age > KEPT) {
+            fs::remove_file(entry.path())?;
         }
     }
     Ok(())

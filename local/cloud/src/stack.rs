@@ -238,3 +238,79 @@ impl Deployer {
         serde_json::from_slice(&output.stdout).with_context(|| format!("deploy.py answered {:?}", output.stdout))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command as Program;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{LocalCloud, wait_until};
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    /// A stack whose functions are `tests/bootstrap.py`.
+    async fn deploy(name: &str) -> (aws_sdk_sqs::Client, Stack) {
+        let cloud = LocalCloud::shared().await.unwrap();
+        let script = workspace_root().join("local/cloud/tests/bootstrap.py");
+        let binaries = FUNCTIONS.iter().map(|(_, name)| ((*name).to_owned(), script.clone())).collect();
+        let options = StackOptions::new(name, cloud.fresh_account()).with("SettleSeconds", "0");
+        let stack = Stack::create(cloud.deployer(), &binaries, options).await.unwrap();
+        let sqs = aws_sdk_sqs::Client::new(&cloud.sdk_config(stack.account()).await);
+        (sqs, stack)
+    }
+
+    async fn send(sqs: &aws_sdk_sqs::Client, stack: &Stack, group: &str, body: &str) {
+        let message = sqs.send_message().queue_url(stack.output("PartitionsQueueUrl").unwrap()).message_body(body);
+        message.message_group_id(group).message_deduplication_id(format!("{group}-{body}")).send().await.unwrap();
+    }
+
+    async fn wait_for_pids(stack: &Stack, function: &str, count: usize) -> Vec<u32> {
+        wait_until(&format!("{count} processes of {function}"), PATIENCE, async || {
+            Ok(Some(stack.function_pids(function)).filter(|pids| pids.len() == count))
+        })
+        .await
+        .unwrap()
+    }
+
+    /// Messages of different groups are handled at the same time; a killed function is gone; others go on.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn groups_run_side_by_side_and_can_be_killed() {
+        let (sqs, stack) = deploy("groups").await;
+        let rebuild = stack.output("RebuildFunctionName").unwrap();
+        send(&sqs, &stack, "a", "hold").await;
+        send(&sqs, &stack, "b", "hold").await;
+        let busy = wait_for_pids(&stack, rebuild, 2).await;
+        send(&sqs, &stack, "a", "behind").await;
+        send(&sqs, &stack, "c", "beside").await;
+        let logs = wait_until("the third group's message to be seen", PATIENCE, async || {
+            let logs = stack.function_logs(rebuild).await?;
+            Ok(logs.iter().any(|line| line.contains("beside")).then_some(logs))
+        });
+        assert!(!logs.await.unwrap().iter().any(|line| line.contains("behind")), "group a has a message in flight");
+
+        for pid in &busy {
+            assert!(Program::new("kill").args(["-KILL", &pid.to_string()]).status().unwrap().success());
+        }
+        wait_for_pids(&stack, rebuild, 1).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_function_is_invoked_and_an_object_reaches_it() {
+        let (_, stack) = deploy("objects").await;
+        let sweep = stack.output("SweepFunctionName").unwrap();
+        let answer = stack.invoke(sweep, &json!({ "hello": 1 })).await.unwrap();
+        assert_eq!(answer["event"], json!({ "hello": 1 }));
+
+        let cloud = LocalCloud::shared().await.unwrap();
+        let s3 = aws_sdk_s3::Client::new(&cloud.sdk_config(stack.account()).await);
+        s3.put_object().bucket(stack.data_bucket()).key("orders/dt=2026-11-01/a.csv").send().await.unwrap();
+        let mark = stack.output("MarkFunctionName").unwrap();
+        wait_until("the object's event to be seen", PATIENCE, async || {
+            let logs = stack.function_logs(mark).await?;
+            Ok(logs.iter().any(|line| line.contains("orders/dt%3D2026-11-01/a.csv")).then_some(()))
+        })
+        .await
+        .unwrap();
+    }
+}
