@@ -1,3 +1,54 @@
-//! The main job, shown on the local cloud.
+//! The main job, shown on the local cloud: files land in S3, and partitions are rebuilt in a warehouse that really
+//! executes SQL, by the very function binaries that run on AWS.
+//!
+//! Exit status 0 only if everything that was shown is true at the end.
 
-fn main() {}
+mod acts;
+mod proof;
+mod stage;
+mod tell;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser;
+
+use stage::Stage;
+use tell::Teller;
+
+/// Files land in S3, partitions are rebuilt in a warehouse; shown from beginning to end in about a minute.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Arguments {
+    /// Leave everything up at the end, tell how to reach it, and wait for Ctrl-C
+    #[arg(long)]
+    keep: bool,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let mut teller = Teller::new();
+    match show(&arguments, &mut teller).await {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            teller.failed(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn show(arguments: &Arguments, teller: &mut Teller) -> Result<bool> {
+    let stage = Stage::set(teller).await?;
+    let played = acts::play(&stage, teller).await;
+    if let Err(error) = &played {
+        teller.failed(error);
+    }
+    let proven = played.is_ok() && proof::show(&stage, teller).await?;
+    if arguments.keep {
+        stage.tell_how_to_reach(teller)?;
+        tokio::signal::ctrl_c().await?;
+    }
+    Ok(proven)
+}

@@ -26,6 +26,12 @@ impl World {
         Ok(())
     }
 
+    /// Makes each COPY of this world's database take so much longer; 0 ends it.
+    pub async fn slow_copy(&self, milliseconds: u32) -> Result<()> {
+        let body = serde_json::json!({ "database": self.stack.database(), "milliseconds": milliseconds });
+        self.redshift_fault("copy_delay", &body.to_string()).await
+    }
+
     /// Asks the local Redshift Data API for a fault: `POST /_local/<path>`.
     pub async fn redshift_fault(&self, path: &str, body: &str) -> Result<()> {
         let endpoint = self.cloud.redshift_endpoint();

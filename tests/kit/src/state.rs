@@ -54,6 +54,11 @@ impl Item {
         current.then(|| (parked["kind"].as_str().unwrap_or_default(), parked["message"].as_str().unwrap_or_default()))
     }
 
+    /// Whether the statement that loads was submitted, as far as the item tells.
+    pub fn is_loading(&self) -> bool {
+        self.phase() == Some("staging") && !self.0["batch"]["statement"].is_null()
+    }
+
     /// Phase of the batch in progress.
     pub fn phase(&self) -> Option<&str> {
         self.0["batch"]["phase"].as_str()

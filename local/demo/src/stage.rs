@@ -1,0 +1,60 @@
+//! The stage: a world with everything deployed, and what was set short to make it watchable.
+
+use anyhow::Result;
+use tidemark_kit::{Settings, World};
+
+use crate::tell::Teller;
+
+/// A world, and what the acts need to tell.
+pub(crate) struct Stage {
+    pub(crate) world: World,
+}
+
+impl Stage {
+    /// Builds, starts, deploys, and applies the datasets.
+    pub(crate) async fn set(teller: &mut Teller) -> Result<Self> {
+        let settings = Settings::default();
+        teller.act("The stage");
+        teller.line("building what is needed, starting the local cloud (the first time: minutes) …");
+        let world = World::deploy(&settings).await?;
+        teller.shown(format!(
+            "S3, SQS, DynamoDB, Lambda … at {}, Redshift's Data API on PostgreSQL at {}",
+            world.cloud.aws_endpoint(),
+            world.cloud.redshift_endpoint()
+        ));
+        teller.shown("deployed infra/template.yaml with the functions mark, rebuild and sweep");
+        teller.line(format!(
+            "set short for you: settling {} s (else 30 s), rebuild's time-out {} s (else 120 s), patience of the guards \
+             2 s (else 15 min), no least interval between rebuilds (else up to 15 min)",
+            settings.settle_seconds, settings.rebuild_timeout_seconds
+        ));
+        world.create_targets().await?;
+        teller.line("sales.orders and sales.returns made, as their owner would");
+        world.tidemark_well(&["init"]).await?;
+        teller.line("$ tidemark init");
+        world.apply(&settings.definitions).await?;
+        teller.shown("$ tidemark apply datasets.toml --yes");
+        Ok(Self { world })
+    }
+
+    /// How to look around in what was left up.
+    pub(crate) fn tell_how_to_reach(&self, teller: &mut Teller) -> Result<()> {
+        let world = &self.world;
+        teller.act("Everything is still up");
+        teller.text("look into Redshift:");
+        teller.text(format!("  {}", world.cloud.psql_line(world.stack.database())));
+        teller.text("reach the local cloud with the command, or with any AWS client:");
+        for (name, value) in world.environment()? {
+            teller.text(format!("  export {name}={value}"));
+        }
+        let tidemark = world.cloud.binary("tidemark")?.display();
+        teller.text(format!("  {tidemark} show orders dt=2026-11-01"));
+        teller.text(format!(
+            "the data bucket is s3://{}, the logs are in {}",
+            world.stack.data_bucket(),
+            world.cloud.logs().display()
+        ));
+        teller.text("Ctrl-C ends it all.");
+        Ok(())
+    }
+}
