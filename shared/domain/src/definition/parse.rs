@@ -106,7 +106,8 @@ fn dataset<'d>(name: &'d str, table: &Reader<'d, '_>) -> (Option<Definition>, Ou
     columns.check_collisions(table, &parts, &provenance_places);
     let csv = options::csv(table, format);
     let tolerance = options::tolerance(table, format, !key.is_empty());
-    let lookback = check_lookback(table, lookback, &parts);
+    let all_parts = layout.as_ref().is_some_and(|at| at.value.parts() == parts.len());
+    let lookback = check_lookback(table, lookback, &parts, all_parts);
     table.finish(LATER);
 
     let build = || {
@@ -160,11 +161,16 @@ fn interval(table: &Reader<'_, '_>) -> Interval {
     }
 }
 
-fn check_lookback(table: &Reader<'_, '_>, lookback: Option<At<Duration>>, parts: &[At<Part>]) -> Option<Duration> {
+fn check_lookback(
+    table: &Reader<'_, '_>,
+    lookback: Option<At<Duration>>,
+    parts: &[At<Part>],
+    all_parts: bool,
+) -> Option<Duration> {
     let dated = parts.iter().any(|at| matches!(at.value.kind, PartKind::Date | PartKind::Timestamp));
     match lookback {
-        Some(at) if !dated && !parts.is_empty() => {
-            let remedy = "take it out: the sweep then looks at all partitions";
+        Some(at) if !dated && all_parts => {
+            let remedy = "take it out, or write `type = \"date\"` for the part that is one";
             table.problem(&at.span, Flaw::new("there is a `lookback`, but no part is a date or a timestamp", remedy));
             None
         }
@@ -184,16 +190,16 @@ impl Columns {
         table.require("columns");
         let texts = table.texts("columns");
         let count = texts.len();
+        let list = table.value_span("columns");
+        if let (0, Some(list)) = (count, &list) {
+            table.problem(list, Flaw::new("`columns` is empty", "name the columns of the files, in their order"));
+        }
         let columns: Vec<At<Column>> = texts.into_iter().filter_map(|at| read(table, at, Column::parse)).collect();
         for (place, At { value: column, span }) in columns.iter().enumerate() {
             if columns[..place].iter().any(|earlier| earlier.value.name == column.name) {
                 let flaw = Flaw::new(format!("column `{}` is there twice", column.name), "name each column once");
                 table.problem(span, flaw);
             }
-        }
-        if count > MAX_COLUMNS {
-            let flaw = Flaw::new(format!("there are {count} columns"), format!("Redshift takes {MAX_COLUMNS} at most"));
-            table.problem(&table.span(), flaw);
         }
         Self { complete: count > 0 && columns.len() == count, columns }
     }
@@ -218,6 +224,13 @@ impl Columns {
 
     /// Holds the parts' columns and the provenance columns against each other and those of the files.
     fn check_collisions(&self, table: &Reader<'_, '_>, parts: &[At<Part>], provenance: &[At<ColumnName>]) {
+        let from_path = parts.iter().filter(|at| !at.value.in_files).count();
+        let count = self.columns.len() + from_path + provenance.len();
+        if count > MAX_COLUMNS {
+            let flaw =
+                Flaw::new(format!("the target has {count} columns"), format!("Redshift takes {MAX_COLUMNS} at most"));
+            table.problem(&table.span(), flaw);
+        }
         let mut taken: HashMap<ColumnName, String> = HashMap::new();
         for At { value: part, span } in parts {
             self.check_part(table, part, span);
@@ -228,10 +241,10 @@ impl Columns {
         }
         for At { value: name, span } in provenance {
             let by = taken.insert(name.clone(), "`provenance`".to_owned());
-            let by = by.or_else(|| self.find(name).map(|_| "`columns`".to_owned()));
+            let by = by.or_else(|| self.find(name).map(|_| "the files".to_owned()));
             if let Some(by) = by {
-                let flaw = Flaw::new(format!("provenance column `{name}` is in {by} too"), "give it a name of its own");
-                table.problem(span, flaw);
+                let what = format!("provenance column `{name}` is a column of {by} already");
+                table.problem(span, Flaw::new(what, "give it a name of its own"));
             }
         }
     }

@@ -11,19 +11,15 @@ const LATER: &[&str] = &["range_of", "grain", "timezone"];
 
 /// Reads the parts, in the layout's order. What is wrong in one of them is told, and it is left out.
 pub(super) fn read(dataset: &Reader<'_, '_>, layout: Option<&At<Layout>>) -> Vec<At<Part>> {
-    dataset.require("partition");
-    let Some(table) = dataset.table("partition") else {
-        return Vec::new();
-    };
-    let tables = table.tables();
+    let tables = dataset.table("partition").map(|table| table.tables()).unwrap_or_default();
     let names: Vec<(&str, Range<usize>)> = tables.iter().map(|(name, table)| (*name, table.span())).collect();
     let mut parts: Vec<At<Part>> = tables.iter().filter_map(|(name, table)| part(name, table)).collect();
     if let Some(At { value: layout, span }) = layout {
-        check_against(layout, span, &table, &names);
+        check_against(layout, span, dataset, &names);
         for At { value: part, span } in
             parts.iter().filter(|at| !layout.named_parts().any(|name| name == at.value.name))
         {
-            check_date(layout, part, span, &table);
+            check_date(layout, part, span, dataset);
         }
         parts.sort_by_key(|at| place(layout, &at.value.name));
     }
@@ -52,24 +48,24 @@ fn part(name: &str, table: &Reader<'_, '_>) -> Option<At<Part>> {
 }
 
 /// Each part of the layout needs its table, and each table its part of the layout.
-fn check_against(layout: &Layout, span: &Range<usize>, table: &Reader<'_, '_>, names: &[(&str, Range<usize>)]) {
+fn check_against(layout: &Layout, span: &Range<usize>, dataset: &Reader<'_, '_>, names: &[(&str, Range<usize>)]) {
     for part in layout.named_parts().filter(|part| !names.iter().any(|(name, _)| name == part)) {
-        let remedy = format!("add `[{}.partition.{part}]` with its `type` and `column`", table.dataset());
-        table.problem(span, Flaw::new(format!("the layout has `{{{part}}}`, which no table describes"), remedy));
+        let remedy = format!("add `[{}.partition.{part}]` with its `type` and `column`", dataset.dataset());
+        dataset.problem(span, Flaw::new(format!("the layout has `{{{part}}}`, which no table describes"), remedy));
     }
     let others: Vec<&(&str, Range<usize>)> =
         names.iter().filter(|(name, _)| !layout.named_parts().any(|part| part == *name)).collect();
     if !layout.has_date_pieces() {
         for (name, span) in others {
             let remedy = format!("take the table out, or add a level such as `{name}={{{name}}}/`");
-            table.problem(span, Flaw::new(format!("the layout has no `{{{name}}}`"), remedy));
+            dataset.problem(span, Flaw::new(format!("the layout has no `{{{name}}}`"), remedy));
         }
         return;
     }
     match others.as_slice() {
         [] => {
-            let remedy = format!("add a table such as `[{}.partition.day]` with `type = \"date\"`", table.dataset());
-            table.problem(
+            let remedy = format!("add a table such as `[{}.partition.day]` with `type = \"date\"`", dataset.dataset());
+            dataset.problem(
                 span,
                 Flaw::new("no table describes the date that the layout's `{yyyy}`, `{mm}`, `{dd}` make", remedy),
             );
@@ -79,14 +75,14 @@ fn check_against(layout: &Layout, span: &Range<usize>, table: &Reader<'_, '_>, n
             for (name, span) in several {
                 let what = format!("part `{name}` is one of {} that the layout doesn't name", several.len());
                 let remedy = "leave only the one that `{yyyy}`, `{mm}` and `{dd}` make";
-                table.problem(span, Flaw::new(what, remedy));
+                dataset.problem(span, Flaw::new(what, remedy));
             }
         }
     }
 }
 
 /// The part that the pieces of a date make.
-fn check_date(layout: &Layout, part: &Part, span: &Range<usize>, table: &Reader<'_, '_>) {
+fn check_date(layout: &Layout, part: &Part, span: &Range<usize>, dataset: &Reader<'_, '_>) {
     let remedy = match (part.kind, layout.has_hour()) {
         (PartKind::Date, _) | (PartKind::Timestamp, true) => return,
         (PartKind::Timestamp, false) => "write `type = \"date\"`, or add `{hh}/` to the layout",
@@ -94,7 +90,7 @@ fn check_date(layout: &Layout, part: &Part, span: &Range<usize>, table: &Reader<
     };
     if layout.has_date_pieces() {
         let what = format!("the layout's date pieces don't make the type of part `{}`", part.name);
-        table.problem(span, Flaw::new(what, remedy));
+        dataset.problem(span, Flaw::new(what, remedy));
     }
 }
 

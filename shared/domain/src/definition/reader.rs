@@ -151,8 +151,8 @@ impl<'d, 't> Reader<'d, 't> {
     }
 
     pub(super) fn table(&self, key: &'static str) -> Option<Self> {
-        let (item, span) = self.item(key)?;
-        self.inner(key, item, span)
+        let (item, _) = self.item(key)?;
+        self.inner(key, item, self.key_span(key))
     }
 
     /// All tables inside, by name.
@@ -180,8 +180,14 @@ impl<'d, 't> Reader<'d, 't> {
                 };
                 Flaw::new(format!("`{what}` is unknown"), remedy)
             };
-            self.problem(&self.key_span(key), flaw);
+            let span = item.as_table().and_then(toml_edit::Table::span).unwrap_or_else(|| self.key_span(key));
+            self.problem(&span, flaw);
         }
+    }
+
+    /// Where the value of `key` stands, if it is there.
+    pub(super) fn value_span(&self, key: &'static str) -> Option<Range<usize>> {
+        self.item(key).map(|(_, span)| span)
     }
 
     fn item(&self, key: &'static str) -> Option<(&'d Item, Range<usize>)> {

@@ -52,3 +52,397 @@ fn a_partition_is_read_from_its_name() {
     assert_eq!(partition.name.as_str(), "dt=2026-11-01");
     assert_eq!(orders.partition_of("dt=2026-11-01/p.parquet").unwrap(), partition);
 }
+
+/// `ORDERS` with one line more, or one changed: `from` is replaced.
+fn changed(from: &str, to: &str) -> String {
+    assert!(ORDERS.contains(from), "{from}");
+    ORDERS.replacen(from, to, 1)
+}
+
+#[test]
+fn every_problem_of_a_file_is_told_at_once_with_its_place() {
+    let text = r#"
+pipeline = "x"
+
+[Orders]
+source = "s3://lake-raw/orders"
+layout = "dt={dt}/{region}"
+fromat = "parquet"
+target = "orders"
+columns = ["order_id bigint", "order_id int", "customer varchar(70000)", 7]
+key = ["id"]
+lookback = "3 days"
+concurrency = "row"
+interval = 15
+
+[Orders.partition.dt]
+type = "datum"
+colunm = "dt"
+
+[Orders.tolerance]
+row_drop = "10"
+duplicate_keys = -1
+"#;
+    let expected = expect_test::expect![[r#"
+        2:1: `pipeline` is no table but a value of type string; write `[pipeline]`
+        4:1: `Orders` has no `format`; add `format = …`
+        4:1: dataset name "Orders" must be 1 to 63 characters of a-z, 0-9 and _, and begin with a letter; rename it
+        5:10: `source` "s3://lake-raw/orders" doesn't end in `/`; write `s3://lake-raw/orders/`: without it, `s3://lake-raw/orders-old/` would belong to it too
+        6:10: the layout doesn't end in `/`; write `{region}/`
+        7:1: `fromat` is unknown; did you mean `format`?
+        8:10: target "orders" is no table; write `schema.table`
+        9:31: column `order_id` is there twice; name each column once
+        9:47: type "varchar(70000)" is out of range; write a length of 1 to 65535 bytes
+        9:74: `columns` is 7; write text in quotes
+        11:12: `lookback` is "3 days"; write a whole number and one of s, m, h, d, from 1h to 3660d
+        12:15: `concurrency` is "row"; write "table" or "partition"
+        13:12: `interval` is 15; write text in quotes
+        16:8: `type` is "datum"; write "date" or "integer" or "text" or "timestamp"
+        17:1: `colunm` is unknown; did you mean `column`?
+        20:12: `row_drop` is "10"; write a share such as "10%" (0 to 100, at most four digits after the point), "refuse" or "accept"
+        21:18: `duplicate_keys` is -1; write a whole number from 0 to 9223372036854775807"#]];
+    expected.assert_eq(&problems(text).join("\n"));
+}
+
+#[test]
+fn what_is_not_there_yet_is_refused_by_name() {
+    let text = r#"
+[orders]
+source = "s3://lake-raw/orders/"
+layout = "dt={dt}/"
+format = "orc"
+target = "sales.orders"
+columns = ["order_id bigint", "tags super"]
+key = ["order_id"]
+write = "upsert"
+order_by = "updated_at"
+
+[orders.partition.dt]
+type = "date"
+range_of = "ordered_at"
+grain = "day"
+timezone = "Europe/Berlin"
+
+[orders.select]
+customer = "lower(trim(customer))"
+
+[orders.csv]
+compression = "zstd"
+dateformat = "auto"
+truncatecolumns = true
+"#;
+    let expected = expect_test::expect![[r#"
+        5:10: `format = "orc"` is not supported yet; write "parquet" or "csv"
+        7:31: type `super` is not supported yet; leave such columns to another table
+        9:9: `write = "upsert"` is not supported yet; write "replace"
+        10:1: `order_by` is not supported yet; take it out
+        14:1: `range_of` is not supported yet; take it out
+        15:1: `grain` is not supported yet; take it out
+        16:1: `timezone` is not supported yet; take it out
+        18:1: `[orders.select]` is not supported yet; take it out
+        22:15: `compression = "zstd"` is not supported yet; write "gzip" or "none"
+        23:1: `dateformat` is not supported yet; take it out
+        24:1: `truncatecolumns` is not supported yet; take it out"#]];
+    expected.assert_eq(&problems(text).join("\n"));
+}
+
+#[test]
+fn a_syntax_error_has_its_place() {
+    let found = problems("[orders]\nsource = \"s3://x/\"\nlayout = dt={dt}/\n");
+    let expected = expect_test::expect!["3:12: unexpected key or value, expected newline, `#`; write valid TOML"];
+    expected.assert_eq(&found.join("\n"));
+    let found = problems("[orders]\nsource = 1\nsource = 2\n");
+    let expected = expect_test::expect!["3:1: duplicate key; write valid TOML"];
+    expected.assert_eq(&found.join("\n"));
+}
+
+#[test]
+fn columns_keys_and_parts_are_held_against_each_other() {
+    let text = r#"
+[orders]
+source = "s3://lake-raw/orders/"
+layout = "dt={dt}/region={region}/hour={hour}/"
+format = "parquet"
+target = "sales.orders"
+columns = ["order_id bigint", "dt date", "region integer", "_batch_id text", "xmin bigint"]
+key = ["dt", "dt", "Order_ID"]
+
+[orders.partition.dt]
+type = "date"
+
+[orders.partition.region]
+type = "text"
+in_files = true
+
+[orders.partition.hour]
+type = "integer"
+column = "region"
+
+[orders.provenance]
+batch_id = "_batch_id"
+loaded_at = "dt"
+"#;
+    let expected = expect_test::expect![[r#"
+        7:78: column `xmin` is a system column of Redshift; give it another name
+        8:14: `key` has `dt` twice; name it once
+        10:1: column `dt` of part `dt` is in `columns`, but `in_files` is false; write `in_files = true` if the files hold it, else take it out of `columns`
+        13:1: column `region` is integer, which part `region` can't be compared with; give part and column the same type
+        19:10: column `region` of part `hour` is in `columns`, but `in_files` is false; write `in_files = true` if the files hold it, else take it out of `columns`
+        19:10: column `region` of part `hour` is that of part `region` too; give each part a column of its own
+        22:12: provenance column `_batch_id` is a column of the files already; give it a name of its own
+        23:13: provenance column `dt` is a column of part `dt` already; give it a name of its own"#]];
+    expected.assert_eq(&problems(text).join("\n"));
+}
+
+#[test]
+fn a_part_in_the_files_must_be_a_column_of_its_type() {
+    let found = problems(&changed("in_files = false", "in_files = true"));
+    let expected = expect_test::expect![
+        "13:10: column `dt` of part `dt` isn't in `columns`, but `in_files` is true; write `in_files = false` to take it from the path, else add it to `columns`"
+    ];
+    expected.assert_eq(&found.join("\n"));
+    let text = changed("in_files = false", "in_files = true").replace("ordered_at timestamp", "dt timestamp");
+    let expected = expect_test::expect![
+        "13:10: column `dt` is timestamp, which part `dt` can't be compared with; give part and column the same type"
+    ];
+    expected.assert_eq(&problems(&text).join("\n"));
+    one(&text.replace("dt timestamp", "dt date"));
+}
+
+#[test]
+fn layout_and_parts_must_fit() {
+    let layout = |layout: &str, parts: &str| {
+        let text = changed("dt={dt}/", layout);
+        let (head, _) = text.split_once("[orders.partition.dt]").unwrap();
+        problems(&format!("{head}{parts}")).join("\n")
+    };
+    let expected = expect_test::expect![[r#"
+        4:10: the layout has `{hour}`, which no table describes; add `[orders.partition.hour]` with its `type` and `column`
+        --
+        13:1: the layout has no `{hour}`; take the table out, or add a level such as `hour={hour}/`
+        --
+        4:10: no table describes the date that the layout's `{yyyy}`, `{mm}`, `{dd}` make; add a table such as `[orders.partition.day]` with `type = "date"`
+        --
+        11:1: the layout's date pieces don't make the type of part `day`; write `type = "date"`
+        --
+        11:1: the layout's date pieces don't make the type of part `day`; write `type = "date"`, or add `{hh}/` to the layout
+        --
+        11:1: part `a` is one of 2 that the layout doesn't name; leave only the one that `{yyyy}`, `{mm}` and `{dd}` make
+        13:1: part `b` is one of 2 that the layout doesn't name; leave only the one that `{yyyy}`, `{mm}` and `{dd}` make
+        --
+        13:1: part "mm" has no valid name; name it with a-z, 0-9 and _, beginning with a letter, 63 at most, but not yyyy, mm, dd or hh
+        13:1: the layout has no `{mm}`; take the table out, or add a level such as `mm={mm}/`
+        --
+        4:10: the layout has `{dt}`, which no table describes; add `[orders.partition.dt]` with its `type` and `column`"#]];
+    expected.assert_eq(
+        &[
+            layout("dt={dt}/hour={hour}/", "[orders.partition.dt]\ntype = \"date\"\n"),
+            layout("dt={dt}/", "[orders.partition.dt]\ntype = \"date\"\n[orders.partition.hour]\ntype = \"integer\"\n"),
+            layout("{yyyy}/{mm}/{dd}/", "[orders.partition]\n"),
+            layout("{yyyy}/{mm}/{dd}/", "[orders.partition.day]\ntype = \"text\"\n"),
+            layout("{yyyy}/{mm}/{dd}/", "[orders.partition.day]\ntype = \"timestamp\"\n"),
+            layout(
+                "{yyyy}/{mm}/{dd}/",
+                "[orders.partition.a]\ntype = \"date\"\n[orders.partition.b]\ntype = \"date\"\n",
+            ),
+            layout("dt={dt}/", "[orders.partition.dt]\ntype = \"date\"\n[orders.partition.mm]\ntype = \"integer\"\n"),
+            layout("dt={dt}/", ""),
+        ]
+        .join("\n--\n"),
+    );
+}
+
+#[test]
+fn options_that_could_have_no_effect_are_refused() {
+    let tail = |tail: &str| problems(&format!("{ORDERS}{tail}")).join("\n");
+    let csv = ORDERS.replace("parquet", "csv").replace("key = [\"order_id\"]\n", "");
+    let expected = expect_test::expect![[r#"
+        15:1: there are csv options, but the format is parquet; take it out, or write `format = "csv"`
+        --
+        16:17: `rejected_rows = 1`, but COPY of parquet fails at the first bad row; take it out
+        --
+        15:16: `row_variance = 1`, but the rows of csv files aren't known before COPY; take it out
+        16:17: `rejected_rows` is 100000; write a whole number from 0 to 99999
+        17:18: `duplicate_keys = 1`, but there is no `key`; add `key = […]`, or take it out
+        --
+        14:1: `delimiter` and `quote` are both ','; write two characters
+        15:13: `delimiter` is "||"; write one ASCII character ("\t" for a tab)
+        17:17: `ignore_header` is -1; write a whole number from 0 to 65535
+        18:11: `null_as` is "\n"; write at most 100 bytes without control characters
+        --
+        8:12: there is a `lookback`, but no part is a date or a timestamp; take it out, or write `type = "date"` for the part that is one"#]];
+    expected.assert_eq(
+        &[
+            tail("[orders.csv]\ndelimiter = \";\"\n"),
+            tail("[orders.tolerance]\nrejected_rows = 1\n"),
+            problems(&format!(
+                "{csv}[orders.tolerance]\nrow_variance = 1\nrejected_rows = 100000\nduplicate_keys = 1\n"
+            ))
+            .join("\n"),
+            problems(&format!(
+                "{csv}[orders.csv]\ndelimiter = \"||\"\nquote = \",\"\nignore_header = -1\nnull_as = \"\\n\"\n"
+            ))
+            .join("\n"),
+            problems(
+                &ORDERS.replace("type = \"date\"", "type = \"text\"").replace("key =", "lookback = \"3d\"\nkey ="),
+            )
+            .join("\n"),
+        ]
+        .join("\n--\n"),
+    );
+}
+
+#[test]
+fn two_datasets_may_share_neither_source_nor_target() {
+    let other = |source: &str, target: &str| {
+        let text = ORDERS.replace("orders]", "sales]").replace("[orders.", "[sales.");
+        format!("{ORDERS}{}", text.replace("s3://lake-raw/orders/", source).replace("sales.orders", target))
+    };
+    let expected = expect_test::expect![[r#"
+        17:10: s3://lake-raw/orders/eu/ overlaps the source of `orders`; let each dataset have a root of its own, none inside another
+        20:10: sales.orders is the target of `orders` too; let one dataset write a table
+        --
+        17:10: s3://lake-raw/ overlaps the source of `orders`; let each dataset have a root of its own, none inside another
+        20:10: sales.orders is the target of `orders` too; let one dataset write a table"#]];
+    expected.assert_eq(
+        &[
+            problems(&other("s3://lake-raw/orders/eu/", "Sales.ORDERS")).join("\n"),
+            problems(&other("s3://lake-raw/", "dev.sales.orders")).join("\n"),
+        ]
+        .join("\n--\n"),
+    );
+    assert!(parse(&other("s3://lake-raw/orders2/", "sales.orders2")).is_ok());
+}
+
+#[test]
+fn the_place_of_deployment_is_held_against_the_file() {
+    let checks = Checks { control_bucket: Some("lake-raw".to_owned()), database: Some("prod".to_owned()) };
+    let found = parse_with(&changed("sales.orders", "dev.sales.orders"), &checks).unwrap_err();
+    let expected = expect_test::expect![[r#"
+        3:10: s3://lake-raw/orders/ is in the control bucket; read from another bucket: what Tidemark writes there would mark partitions
+        6:10: the target is in database `dev`, this stack writes to `prod`; write `sales.orders`; another database needs a stack of its own"#]];
+    expected.assert_eq(&found.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"));
+    assert!(
+        parse_with(&changed("sales.orders", "PROD.sales.orders"), &Checks { control_bucket: None, ..checks }).is_ok()
+    );
+}
+
+#[test]
+fn five_hundred_datasets_are_read_and_one_more_is_refused() {
+    let many = |count: usize| {
+        let dataset = |n: usize| {
+            ORDERS
+                .replace("[orders", &format!("[d{n}"))
+                .replace("/orders/", &format!("/d{n}/"))
+                .replace("sales.", &format!("s{n}."))
+        };
+        (0..count).map(dataset).collect::<String>()
+    };
+    assert_eq!(parse(&many(500)).unwrap().len(), 500);
+    assert_eq!(problems(&many(501)), ["1:1: there are 501 datasets; keep 500 at most"]);
+}
+
+#[test]
+fn inline_and_dotted_tables_are_tables_too() {
+    let text = changed("[orders.partition.dt]", "[orders.tolerance]\npatience = \"1m\"\n[orders.partition.dt]");
+    let inline = "orders = { source = \"s3://lake-raw/orders/\", layout = \"dt={dt}/\", format = \"parquet\", \
+                  target = \"sales.orders\", columns = [\"order_id bigint\", \"customer varchar(64)\", \
+                  \"amount decimal(12,2)\", \"ordered_at timestamp\"], key = [\"order_id\"], \
+                  required = [\"amount\", \"order_id\"], partition.dt.type = \"date\", tolerance.patience = \"60s\" }";
+    assert_eq!(one(inline), one(&text));
+}
+
+#[test]
+fn what_means_the_same_has_one_text_and_hash() {
+    let orders = one(ORDERS);
+    let other = one(&changed("sales.orders", "SALES.Orders")
+        .replace("bigint", "INT8")
+        .replace("[\"order_id\", \"amount\"]", "[\"AMOUNT\", \"order_id\"]")
+        .replace("dt={dt}", "DT={dt}")
+        .replace("format =", "load_window = \"1800s\"\nlookback = \"72h\"\nformat ="));
+    assert_eq!(other, orders);
+    assert_eq!(other.hash(), orders.hash());
+    let expected = expect_test::expect![[r#"
+        [orders]
+        source = "s3://lake-raw/orders/"
+        layout = "dt={dt}/"
+        format = "parquet"
+        target = "sales.orders"
+        columns = ["order_id bigint", "customer varchar(64)", "amount decimal(12,2)", "ordered_at timestamp"]
+        key = ["order_id"]
+        required = ["order_id", "amount"]
+        write = "replace"
+        concurrency = "table"
+        lookback = "3d"
+        interval = "auto"
+        load_window = "30m"
+
+        [orders.partition.dt]
+        type = "date"
+        column = "dt"
+        in_files = false
+
+        [orders.tolerance]
+        row_variance = 0
+        rejected_rows = 0
+        duplicate_keys = 0
+        missing_objects = "told"
+        empty_source = "refuse"
+        row_drop = "10%"
+        foreign_rows = "refuse"
+        patience = "15m"
+    "#]];
+    expected.assert_eq(&orders.to_text());
+    assert_eq!(one(&orders.to_text()), orders);
+}
+
+#[test]
+fn a_change_shows_in_the_hashes_it_concerns() {
+    let orders = one(ORDERS);
+    // What is changed, and whether that changes (hash, rows, owns).
+    for (from, to, expected) in [
+        ("key =", "lookback = \"9d\"\nkey =", (true, false, false)),
+        ("key =", "interval = \"1m\"\nkey =", (true, false, false)),
+        ("key = [\"order_id\"]\n", "", (true, false, false)),
+        ("in_files = false\n", "[orders.tolerance]\nrow_drop = \"accept\"\n", (true, false, false)),
+        ("in_files = false\n", "[orders.provenance]\nbatch_id = \"b\"\n", (true, true, false)),
+        ("bigint", "integer", (true, true, false)),
+        ("parquet", "csv", (true, true, false)),
+        ("sales.orders", "sales.orders_2", (true, true, false)),
+        ("column = \"dt\"", "column = \"day\"", (true, true, true)),
+        ("dt={dt}/", "day={dt}/", (true, false, true)),
+        ("type = \"date\"", "type = \"text\"", (true, true, true)),
+    ] {
+        let other = one(&changed(from, to));
+        let changes = (
+            other.hash() != orders.hash(),
+            other.rows_hash_part() != orders.rows_hash_part(),
+            other.owns_hash_part() != orders.owns_hash_part(),
+        );
+        assert_eq!(changes, expected, "{to}");
+    }
+}
+
+#[test]
+fn a_partitions_name_is_read_strictly_and_comes_back_canonical() {
+    let text = changed("dt={dt}/", "dt={dt}/hour={hour}/{region}/")
+        + "[orders.partition.hour]\ntype = \"integer\"\n[orders.partition.region]\ntype = \"text\"\n";
+    let orders = one(&text);
+    let read =
+        |name: &str| orders.partition(&PartitionName::new(name).unwrap()).map(|partition| partition.name.to_string());
+    assert_eq!(read("dt=2026-11-01/hour=07/region=eu"), Ok("dt=2026-11-01/hour=7/region=eu".to_owned()));
+    let refused = |name: &str| read(name).unwrap_err().to_string();
+    assert_eq!(
+        refused("dt=2026-11-01"),
+        "\"dt=2026-11-01\" is no partition's name here; write `dt=<date>/hour=<integer>/region=<text>`"
+    );
+    assert_eq!(
+        refused("dt=2026-11-31/hour=7/region=eu"),
+        "value \"2026-11-31\" of dt is no date of the form YYYY-MM-DD"
+    );
+    for name in ["dt=2026-11-01/hour=7/region=a%2Fb", "dt=2026-11-01/hour=7/region=_x"] {
+        assert!(refused(name).starts_with("no key of the layout `dt={dt}/hour={hour}/{region}/` can be of"), "{name}");
+    }
+    assert!(read("dt=2026-11-01/hour=7/region=__HIVE_DEFAULT_PARTITION__").is_err());
+    assert!(read("hour=7/dt=2026-11-01/region=eu").is_err());
+}

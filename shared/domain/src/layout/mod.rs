@@ -60,6 +60,11 @@ impl Layout {
         self.slots().filter_map(|slot| if let Slot::Part(name) = slot { Some(name.as_str()) } else { None })
     }
 
+    /// The number of parts that a definition with this layout has.
+    pub fn parts(&self) -> usize {
+        self.named_parts().count() + usize::from(self.has_date_pieces())
+    }
+
     /// Whether a date is made of `{yyyy}`, `{mm}` and `{dd}`.
     pub fn has_date_pieces(&self) -> bool {
         self.slots().any(|slot| *slot == Slot::Year)

@@ -90,6 +90,10 @@ fn read_level(text: &str) -> Result<Level, Flaw> {
     if text.is_empty() {
         return Err(Flaw::new("the layout has an empty level", "take the `/` away at its beginning, or one of `//`"));
     }
+    if text.starts_with(['_', '.']) {
+        let remedy = "let `source` end below it: what begins with `_` or `.` below the root is never data";
+        return Err(Flaw::new(format!("the level `{text}` is hidden"), remedy));
+    }
     let Some((before, rest)) = text.split_once('{') else {
         return literal(text);
     };
@@ -109,14 +113,9 @@ fn read_level(text: &str) -> Result<Level, Flaw> {
     Ok(Level::Value { key, slot: slot(name)? })
 }
 
-/// A literal level must be one that data can have.
 fn literal(text: &str) -> Result<Level, Flaw> {
     if text.contains(['}', '*']) {
         return Err(Flaw::new(format!("the level `{text}` has a stray `}}` or `*`"), "write `{part}` for a value"));
-    }
-    if text.starts_with(['_', '.']) {
-        let remedy = "let `source` end below it: what begins with `_` or `.` below the root is never data";
-        return Err(Flaw::new(format!("the level `{text}` is hidden"), remedy));
     }
     Ok(Level::Literal(text.to_owned()))
 }
@@ -177,6 +176,7 @@ mod tests {
             ("={dt}/", "the level `={dt}` is no placeholder with at most a key before it"),
             ("dt={Dt}/", "the placeholder `{Dt}` is no name of a part"),
             ("_data/dt={dt}/", "the level `_data` is hidden"),
+            ("_dt={dt}/", "the level `_dt={dt}` is hidden"),
             ("dt}/{dt}/", "the level `dt}` has a stray `}` or `*`"),
             ("dt={dt}/*", "the layout ends in `*`"),
         ] {
