@@ -24,9 +24,10 @@ impl Stage {
         ));
         teller.shown("deployed infra/template.yaml with the functions mark, rebuild and sweep");
         teller.line(format!(
-            "set short for you: settling {} s (else 30 s), rebuild's time-out {} s (else 120 s), patience of the guards \
-             2 s (else 15 min), no least interval between rebuilds (else up to 15 min)",
-            settings.settle_seconds, settings.rebuild_timeout_seconds
+            "set short for you: settling {} s (else 30 s), rebuild's time-out {} s (else 120 s), its lease {} s \
+             longer (else 60 s), the guards' patience 2 s (else 15 min), no least interval between rebuilds (else up to \
+             15 min)",
+            settings.settle_seconds, settings.rebuild_timeout_seconds, settings.lease_margin_seconds
         ));
         world.create_targets().await?;
         teller.line("sales.orders and sales.returns made, as their owner would");

@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -22,18 +23,28 @@ impl World {
     /// Lets sweep run now instead of within the minute.
     pub async fn sweep(&self) -> Result<()> {
         let name = self.stack.output("SweepFunctionName")?;
-        self.stack.invoke(name, &serde_json::json!({})).await.context("sweep failed")?;
+        self.stack.invoke(name, &json!({})).await.context("sweep failed")?;
         Ok(())
     }
 
-    /// Makes each COPY of this world's database take so much longer; 0 ends it.
-    pub async fn slow_copy(&self, milliseconds: u32) -> Result<()> {
-        let body = serde_json::json!({ "database": self.stack.database(), "milliseconds": milliseconds });
-        self.redshift_fault("copy_delay", &body.to_string()).await
+    /// Makes each COPY from now on, of every world, take at least so long; 0 ends it.
+    pub async fn slow_copy(&self, seconds: u32) -> Result<()> {
+        self.redshift_fault("copy_delay", &json!({ "seconds": seconds })).await
+    }
+
+    /// Redshift's Data API answers every call, of every world, with 503 for so long.
+    pub async fn redshift_down(&self, seconds: u32) -> Result<()> {
+        self.redshift_fault("down", &json!({ "seconds": seconds })).await
+    }
+
+    /// The next calls of an operation of the Data API, of every world, are answered with an error.
+    pub async fn redshift_refuses(&self, operation: &str, code: &str, times: u32) -> Result<()> {
+        self.redshift_fault("faults", &json!({ "operation": operation, "code": code, "times": times })).await
     }
 
     /// Asks the local Redshift Data API for a fault: `POST /_local/<path>`.
-    pub async fn redshift_fault(&self, path: &str, body: &str) -> Result<()> {
+    async fn redshift_fault(&self, path: &str, body: &Value) -> Result<()> {
+        let body = body.to_string();
         let endpoint = self.cloud.redshift_endpoint();
         let address = endpoint.strip_prefix("http://").context("the endpoint is no http address")?;
         let mut stream = TcpStream::connect(address).await?;

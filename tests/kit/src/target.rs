@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
+use serde_json::Value;
 
 use crate::dataset::Partition;
 use crate::world::World;
@@ -79,13 +80,30 @@ impl World {
     /// What the ledger answers to "which files?": key and `ETag`, from the inventory that a batch names.
     pub async fn inventory(&self, landed: &Landed) -> Result<BTreeMap<String, String>> {
         let bucket = self.stack.output("ControlBucketName")?;
-        let _ = self.object(bucket, &landed.inventory).await?;
-        Ok(BTreeMap::new())
+        let mut files = BTreeMap::new();
+        for part in 0.. {
+            let lines = self.object(bucket, &format!("{}part-{part:06}.jsonl", landed.inventory)).await?;
+            if lines.is_empty() {
+                break;
+            }
+            for entry in serde_json::Deserializer::from_slice(&lines).into_iter::<Value>() {
+                let entry = entry.context("the inventory holds a line that is no JSON")?;
+                let text = |name: &str| {
+                    entry[name].as_str().map(str::to_owned).with_context(|| format!("no {name} in {entry}"))
+                };
+                files.insert(text("key")?, text("etag")?);
+            }
+        }
+        Ok(files)
     }
 
-    /// In which of the four states a batch was found before it landed, by the batch's story.
-    pub async fn found_state(&self, partition: &Partition, batch: &str) -> Result<String> {
-        let _ = (partition, batch);
-        Ok(String::new())
+    /// In which of the four states a batch was found before it landed, by rebuild's log.
+    pub async fn found_state(&self, batch: &str) -> Result<String> {
+        let logs = self.stack.function_logs(self.stack.output("RebuildFunctionName")?).await?;
+        let told = logs.iter().filter(|line| line.contains(batch)).find_map(|line| {
+            let line: Value = serde_json::from_str(line).ok()?;
+            Some(line.get("recovered")?.as_str()?.to_owned())
+        });
+        told.with_context(|| format!("rebuild's log does not tell in which state batch {batch} was found"))
     }
 }

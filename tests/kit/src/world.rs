@@ -23,8 +23,10 @@ pub struct Settings {
     pub definitions: String,
     /// Seconds a partition settles after a file landed.
     pub settle_seconds: u32,
-    /// Time-out of rebuild: one of the template's allowed values. A killed rebuild costs about this much.
+    /// Time-out of rebuild: one of the template's allowed values.
     pub rebuild_timeout_seconds: u32,
+    /// Seconds beyond the time-out until lock and message of a killed rebuild are free.
+    pub lease_margin_seconds: u32,
 }
 
 impl Default for Settings {
@@ -33,6 +35,7 @@ impl Default for Settings {
             definitions: include_str!("../datasets.toml").to_owned(),
             settle_seconds: 1,
             rebuild_timeout_seconds: 10,
+            lease_margin_seconds: 1,
         }
     }
 }
@@ -84,7 +87,8 @@ impl World {
         let options = StackOptions::new("tidemark", cloud.fresh_account())
             .with("DataBucketName", BUCKET)
             .with("SettleSeconds", settings.settle_seconds.to_string())
-            .with("RebuildTimeoutSeconds", settings.rebuild_timeout_seconds.to_string());
+            .with("RebuildTimeoutSeconds", settings.rebuild_timeout_seconds.to_string())
+            .with("LeaseMarginSeconds", settings.lease_margin_seconds.to_string());
         let stack = cloud.deploy(options).await?;
         let config = cloud.sdk_config(stack.account()).await;
         let s3 = aws_sdk_s3::config::Builder::from(&config).force_path_style(true).build();
@@ -136,6 +140,7 @@ impl World {
 
     /// What the operator's command, and any other AWS client, needs in its environment to reach this world.
     pub fn environment(&self) -> Result<Vec<(&'static str, String)>> {
+        let output = |name| self.stack.output(name).map(str::to_owned);
         Ok(vec![
             ("AWS_ENDPOINT_URL", self.cloud.aws_endpoint()),
             ("AWS_ENDPOINT_URL_REDSHIFT_DATA", self.cloud.redshift_endpoint()),
@@ -143,6 +148,12 @@ impl World {
             ("AWS_ACCESS_KEY_ID", self.stack.account().to_owned()),
             ("AWS_SECRET_ACCESS_KEY", "local".to_owned()),
             ("TIDEMARK_STACK", self.stack.name().to_owned()),
+            ("TIDEMARK_TABLE", output("TableName")?),
+            ("TIDEMARK_PARTITIONS_QUEUE_URL", output("PartitionsQueueUrl")?),
+            ("TIDEMARK_CONTROL_BUCKET", output("ControlBucketName")?),
+            ("TIDEMARK_REDSHIFT_WORKGROUP", "local".to_owned()),
+            ("TIDEMARK_REDSHIFT_DATABASE", self.stack.database().to_owned()),
+            ("TIDEMARK_COPY_ROLE_ARN", "default".to_owned()),
         ])
     }
 
