@@ -1,3 +1,41 @@
-//! The operator's command.
+//! `tidemark`, the operator's command: reads definitions, prepares Redshift, applies, replays, shows.
+//!
+//! It decides nothing by itself: what is right is said by the domain, what is done is done by the engine, and this prints it.
+//! Results go to standard output, everything else to standard error; a reader who closes the pipe ends it quietly.
 
-fn main() {}
+mod arguments;
+mod console;
+mod env_file;
+mod exit;
+mod explain;
+mod file;
+mod sql;
+mod validate;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use arguments::{Arguments, Command};
+use exit::{Failure, Outcome};
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let result = match &arguments.env_file {
+        Some(path) if !env_file::is_read() => env_file::start_again(path),
+        _ => run(&arguments),
+    };
+    match result {
+        Ok(outcome) => outcome.into(),
+        Err(failure) => failure.tell(),
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    match &arguments.command {
+        Command::Validate(arguments) => validate::run(arguments),
+        Command::Explain(arguments) => explain::run(arguments),
+        Command::Sql(arguments) => sql::run(arguments),
+        _ => Err(Failure::Refused("this command is not there yet".to_owned())),
+    }
+}
