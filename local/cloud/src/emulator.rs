@@ -18,12 +18,12 @@ pub(crate) const REGION: &str = "us-east-1";
 /// environment, which is therefore made from nothing.
 pub(crate) async fn start(run: &Run, venv: &Venv, port: u16, redshift: &str) -> Result<Server> {
     let scratch = run.scratch("emulator")?;
-    let folder = scratch.display().to_string();
+    let folder = scratch.path().display().to_string();
     let python = venv.python();
     let program = workspace_root().join("local/cloud/emulator.py");
     let mut server = Server::start(
         run,
-        &ServerSpec {
+        ServerSpec {
             name: "emulator",
             python: &python,
             command: vec![python.display().to_string(), program.display().to_string()],
@@ -46,7 +46,7 @@ pub(crate) async fn start(run: &Run, venv: &Venv, port: u16, redshift: &str) -> 
                 ("PYTHONUNBUFFERED", "1".to_owned()),
             ],
             stop_signal: "SIGKILL", // nothing it holds outlives it
-            scratch: &scratch,
+            scratch,
         },
     )?;
     server.wait_for_port(port, PATIENCE).await.context("the emulator did not start")?;

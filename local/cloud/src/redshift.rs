@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// speaks to; COPY reads from `s3_endpoint`.
 pub(crate) async fn start(run: &Run, binary: &Path, postgres: &Postgres, s3_endpoint: &str) -> Result<(Server, u16)> {
     let scratch = run.scratch("redshift-data")?;
-    let port_file = scratch.join("port");
+    let port_file = scratch.path().join("port");
     let arguments = [
         binary.display().to_string(),
         "--listen=127.0.0.1:0".to_owned(),
@@ -29,13 +29,13 @@ pub(crate) async fn start(run: &Run, binary: &Path, postgres: &Postgres, s3_endp
     ];
     let mut server = Server::start(
         run,
-        &ServerSpec {
+        ServerSpec {
             name: "redshift-data",
             python: &system_python(),
             command: arguments.to_vec(),
             environment: vec![path_variable()],
             stop_signal: "SIGTERM",
-            scratch: &scratch,
+            scratch,
         },
     )?;
     let told = wait_until("redshift-data to tell its port", PATIENCE, async || {

@@ -11,7 +11,7 @@ use std::{fs, thread};
 use anyhow::{Context, Result, bail, ensure};
 use tokio::net::TcpStream;
 
-use crate::workspace::{Run, workspace_root};
+use crate::workspace::{Run, Scratch, workspace_root};
 
 /// Longest wait for a guard to end its server (it kills after 3 s) before the guard itself is killed.
 const LONGEST_STOP: Duration = Duration::from_secs(10);
@@ -26,8 +26,8 @@ pub(crate) struct ServerSpec<'a> {
     /// The whole environment: nothing of ours leaks into a server.
     pub(crate) environment: Vec<(&'a str, String)>,
     pub(crate) stop_signal: &'a str,
-    /// Removed when the server has ended.
-    pub(crate) scratch: &'a Path,
+    /// Where it stands; removed when the server has ended.
+    pub(crate) scratch: Scratch,
 }
 
 /// A running server. Dropping it ends the server and everything it started.
@@ -36,26 +36,28 @@ pub(crate) struct Server {
     name: String,
     guard: Child,
     log: PathBuf,
+    // Dropped after the guard has ended.
+    _scratch: Scratch,
 }
 
 impl Server {
-    pub(crate) fn start(run: &Run, spec: &ServerSpec<'_>) -> Result<Self> {
+    pub(crate) fn start(run: &Run, spec: ServerSpec<'_>) -> Result<Self> {
         let log = run.logs().join(format!("{}.log", spec.name));
         let output = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
         let guard = Command::new(spec.python)
             .arg(workspace_root().join("local/cloud/guard.py"))
-            .args([spec.stop_signal.as_ref(), spec.scratch.as_os_str(), "--".as_ref()])
+            .args([spec.stop_signal.as_ref(), spec.scratch.path().as_os_str(), "--".as_ref()])
             .args(&spec.command)
             .env_clear()
             .envs(spec.environment.iter().map(|(name, value)| (name, value)))
-            .current_dir(spec.scratch)
+            .current_dir(spec.scratch.path())
             .stdin(Stdio::piped())
             .stdout(output.try_clone()?)
             .stderr(output)
             .process_group(0)
             .spawn()
             .with_context(|| format!("cannot start {} with {}", spec.name, spec.python.display()))?;
-        Ok(Self { name: spec.name.to_owned(), guard, log })
+        Ok(Self { name: spec.name.to_owned(), guard, log, _scratch: spec.scratch })
     }
 
     pub(crate) fn name(&self) -> &str {

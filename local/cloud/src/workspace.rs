@@ -48,11 +48,27 @@ impl Run {
     }
 
     /// A new folder for a server's own files, below the system's temporary folder: the workspace may lie where an
-    /// unprivileged user may not go. The server's guard removes it.
-    pub(crate) fn scratch(&self, server: &str) -> Result<PathBuf> {
+    /// unprivileged user may not go.
+    pub(crate) fn scratch(&self, server: &str) -> Result<Scratch> {
         let path = std::env::temp_dir().join(format!("tidemark-{}-{server}", self.id));
         fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
-        Ok(path)
+        Ok(Scratch(path))
+    }
+}
+
+/// A folder that is removed when it is dropped; if we are killed first, the guard of its server removes it.
+#[derive(Debug)]
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
