@@ -25,7 +25,7 @@ pub(super) fn text(duration: Duration) -> String {
 }
 
 fn seconds(total: u64) -> String {
-    let unit = UNITS.iter().find(|(_, size)| total != 0 && total % size == 0);
+    let unit = UNITS.iter().find(|(_, size)| total != 0 && total.is_multiple_of(*size));
     let (unit, size) = unit.copied().unwrap_or(('s', 1));
     format!("{}{unit}", total / size)
 }

@@ -355,7 +355,7 @@ impl Default for Tolerance {
             empty_source: EmptySource::Refuse,
             row_drop: RowDrop::UpTo(0.10),
             foreign_rows: ForeignRows::Refuse,
-            patience: Duration::from_secs(15 * 60),
+            patience: Duration::from_mins(15),
         }
     }
 }

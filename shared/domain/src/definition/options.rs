@@ -68,14 +68,12 @@ fn character(table: &Reader<'_, '_>, key: &'static str) -> Option<char> {
     let At { value, span } = table.text(key)?;
     let mut characters = value.chars();
     let one = characters.next().filter(|c| c.is_ascii_graphic() || matches!(c, ' ' | '\t'));
-    match (one, characters.next()) {
-        (Some(one), None) => Some(one),
-        _ => {
-            let remedy = "write one ASCII character (\"\\t\" for a tab)";
-            table.problem(&span, Flaw::new(format!("`{key}` is {value:?}"), remedy));
-            None
-        }
+    if characters.next().is_some() || one.is_none() {
+        let remedy = "write one ASCII character (\"\\t\" for a tab)";
+        table.problem(&span, Flaw::new(format!("`{key}` is {value:?}"), remedy));
+        return None;
     }
+    one
 }
 
 /// The provenance columns, each with its place.

@@ -24,7 +24,7 @@ const HOUR: u64 = 3_600;
 const DAY: u64 = 24 * HOUR;
 /// How far back the sweep looks where the owner doesn't say.
 const DEFAULT_LOOKBACK: Duration = Duration::from_secs(3 * DAY);
-const DEFAULT_LOAD_WINDOW: Duration = Duration::from_secs(30 * 60);
+const DEFAULT_LOAD_WINDOW: Duration = Duration::from_mins(30);
 
 /// Keys of a dataset that are known and refused by name.
 const LATER: &[&str] = &["order_by", "select", "timezone", "range_of", "grain", "orc", "json", "avro", "parquet"];
@@ -146,7 +146,9 @@ fn read_layout(table: &Reader<'_, '_>, at: At<&str>) -> Option<At<Layout>> {
     match Layout::parse(at.value) {
         Ok(value) => Some(At { value, span: at.span }),
         Err(flaws) => {
-            flaws.into_iter().for_each(|flaw| table.problem(&at.span, flaw));
+            for flaw in flaws {
+                table.problem(&at.span, flaw);
+            }
             None
         }
     }

@@ -1,5 +1,7 @@
 //! `datasets.toml` as a whole: the happy path, every problem at once, what isn't there yet, one text and hash.
 
+use proptest::prelude::*;
+
 use super::*;
 
 const ORDERS: &str = r#"
@@ -21,7 +23,7 @@ in_files = false
 fn one(text: &str) -> Definition {
     match parse(text) {
         Ok(definitions) => definitions.into_iter().next().unwrap(),
-        Err(problems) => panic!("{}", problems.iter().map(|problem| format!("{problem}\n")).collect::<String>()),
+        Err(problems) => panic!("{problems:#?}"),
     }
 }
 
@@ -37,9 +39,9 @@ fn the_least_definition_has_the_documented_defaults() {
     assert_eq!(orders.target.to_string(), "sales.orders");
     assert_eq!(orders.columns[2].sql_type, SqlType::Decimal { precision: 12, scale: 2 });
     assert_eq!(orders.concurrency, Concurrency::Table);
-    assert_eq!(orders.lookback, Some(Duration::from_secs(3 * 86_400)));
+    assert_eq!(orders.lookback, Some(Duration::from_hours(72)));
     assert_eq!(orders.interval, Interval::Auto);
-    assert_eq!(orders.load_window, Duration::from_secs(1_800));
+    assert_eq!(orders.load_window, Duration::from_mins(30));
     assert_eq!(orders.tolerance, Tolerance::default());
     assert_eq!(orders.csv, CsvOptions::default());
     assert_eq!(orders.provenance, Provenance::default());
@@ -445,4 +447,68 @@ fn a_partitions_name_is_read_strictly_and_comes_back_canonical() {
     }
     assert!(read("dt=2026-11-01/hour=7/region=__HIVE_DEFAULT_PARTITION__").is_err());
     assert!(read("hour=7/dt=2026-11-01/region=eu").is_err());
+}
+
+/// Some of a dataset's lines: any choice of them makes a valid definition.
+fn some_definition() -> impl Strategy<Value = String> {
+    let types = "bigint|Decimal\\([1-9],0\\)|varchar\\([1-9][0-9]{0,3}\\)|char|DOUBLE  PRECISION|timestamptz|bool";
+    let columns = prop::collection::vec(types, 1..6);
+    let layouts = prop_oneof![
+        Just(("dt={dt}/", "[t.partition.dt]\ntype = \"date\"\n")),
+        Just(("{YYYY}/{MM}/{dd}/{HH}/*.gz", "[t.partition.at]\ntype = \"timestamp\"\ncolumn = \"At\"\n")),
+        Just((
+            "x/R={r}/{n}/",
+            "[t.partition.n]\ntype = \"integer\"\n[t.partition.r]\ntype = \"text\"\nin_files = false\n"
+        )),
+    ];
+    let how = prop::option::of((0..86_401_u32, "[sm]", prop::bool::ANY)).prop_map(|how| match how {
+        Some((number, _, true)) => {
+            format!("interval = \"{number}s\"\nload_window = \"24h\"\nconcurrency = \"partition\"\n")
+        }
+        Some((number, unit, false)) => format!("load_window = \"{}{unit}\"\n", number % 23 + 60),
+        None => String::new(),
+    });
+    let csv = ("[!-~]", "[a-z\"\\\\\u{e9}']{0,9}", 0..65_536_u32).prop_filter("quote", |(c, ..)| c != "\"").prop_map(
+        |(delimiter, null_as, header)| {
+            let delimiter = delimiter.replace('\\', "\\\\");
+            let null_as = null_as.replace('\\', "\\\\").replace('"', "\\\"");
+            format!("[t.csv]\ndelimiter = \"{delimiter}\"\nnull_as = \"{null_as}\"\nignore_header = {header}\n")
+        },
+    );
+    let tolerance = (0..1_000_001_u32, 0..99_999_u32, 0..604_800_u32).prop_map(|(drop, rejected, patience)| {
+        let (whole, fraction) = (drop / 10_000, drop % 10_000);
+        format!("[t.tolerance]\nrow_drop = \"{whole}.{fraction:04}%\"\nrejected_rows = {rejected}\npatience = \"{patience}s\"\n")
+    });
+    let provenance = prop_oneof![Just(""), Just("[t.provenance]\nloaded_at = \"_Loaded\"\n")];
+    (columns, layouts, how, csv, tolerance, provenance).prop_map(
+        |(types, (layout, parts), how, csv, tolerance, provenance)| {
+            let columns: Vec<String> = types.iter().enumerate().map(|(n, t)| format!("\"Ä{n} {t}\"")).collect();
+            format!(
+                "[t]\nsource = \"s3://lake/a b's/\"\nlayout = \"{layout}\"\nformat = \"csv\"\ntarget = \"D.s.T\"\n\
+             columns = [{}]\nkey = [\"Ä0\"]\n{how}{parts}{csv}{tolerance}{provenance}",
+                columns.join(", ")
+            )
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn a_stored_text_is_read_back_as_the_same_definition(text in some_definition()) {
+        let definition = one(&text);
+        let stored = one(&definition.to_text());
+        prop_assert_eq!(&stored, &definition);
+        prop_assert_eq!(stored.to_text(), definition.to_text());
+        prop_assert_eq!(stored.hash(), definition.hash());
+    }
+
+    #[test]
+    fn no_text_is_a_panic(text in any::<String>(), at in 0..400_usize, cut in "\\PC{0,6}|[\"\\[\\]{}=\n]{1,3}") {
+        let _ = parse(&text);
+        // A valid text with something else in it.
+        let mut damaged = ORDERS.to_owned();
+        let at = at.min(damaged.len());
+        damaged.insert_str(at, &cut);
+        let _ = parse(&damaged);
+    }
 }
