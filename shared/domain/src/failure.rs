@@ -113,11 +113,85 @@ pub enum ApiRefusal {
     AlreadyOver,
 }
 
-/// Reads a refusal of the Data API. `code` is the exception's name, or empty for a failure of the network.
+/// Reads a refusal of the Data API. `code` is the exception's name, or `Transport` where no answer came.
+///
+/// A refused submit is hardly ever evidence that nothing runs: an earlier try inside the same call may have landed, and may
+/// even be what the refusal is about. Only what is wrong with the request itself surely had no effect.
 pub fn api_refusal(call: ApiCall, code: &str, message: &str) -> ApiRefusal {
-    let _ = (call, code);
-    ApiRefusal::Failed(Failure { kind: FailureKind::Bug, effect: Effect::Unknown, message: message.to_owned() })
+    let code = code.rsplit('#').next().unwrap_or(code);
+    let text = message.to_lowercase();
+    let has = |needle: &str| text.contains(needle);
+    match (call, code) {
+        (ApiCall::Result, "ResourceNotFoundException") if has("does not have result") => return ApiRefusal::NoResult,
+        (ApiCall::Describe | ApiCall::Result | ApiCall::Cancel, "ResourceNotFoundException") => {
+            return ApiRefusal::NoSuchStatement;
+        }
+        (ApiCall::Describe | ApiCall::Result, "ActiveWaitingRequestsExceededException") => {
+            return ApiRefusal::TooManyWaiters;
+        }
+        (ApiCall::Cancel, "ValidationException") if has("could not cancel a query that is already") => {
+            return ApiRefusal::AlreadyOver;
+        }
+        _ => {}
+    }
+    let kind = match code {
+        "ValidationException" if REFUSED_FOR_NOW.iter().any(|needle| has(needle)) => FailureKind::Unavailable,
+        "ValidationException" if has("failed to satisfy constraint") => FailureKind::Bug,
+        code if MISCONFIGURED_CODES.contains(&code) => FailureKind::Misconfigured,
+        code if UNAVAILABLE_CODES.contains(&code) => FailureKind::Unavailable,
+        _ => FailureKind::Bug,
+    };
+    let refused_itself =
+        matches!(call, ApiCall::Submit) && matches!(code, "ValidationException" | "AccessDeniedException");
+    let effect = if refused_itself && kind != FailureKind::Unavailable { Effect::NotApplied } else { Effect::Unknown };
+    ApiRefusal::Failed(Failure { kind, effect, message: format!("{code}: {}", one_line(message)) })
 }
+
+/// Texts under which the service says `ValidationException` and means: not now.
+const REFUSED_FOR_NOW: [&str; 8] = [
+    "throttlingexception",
+    "rate exceeded",
+    "too many requests",
+    "paus",
+    "resuming",
+    "session is not available",
+    "timed out",
+    "try again",
+];
+
+const MISCONFIGURED_CODES: [&str; 8] = [
+    "ValidationException",
+    "AccessDeniedException",
+    "UnauthorizedException",
+    "UnrecognizedClientException",
+    "InvalidClientTokenId",
+    "InvalidSignatureException",
+    "IncompleteSignature",
+    "ResourceNotFoundException",
+];
+
+const UNAVAILABLE_CODES: [&str; 20] = [
+    "Transport",
+    "ActiveStatementsExceededException",
+    "ActiveSessionsExceededException",
+    "ActiveWaitingRequestsExceededException",
+    "ThrottlingException",
+    "Throttling",
+    "TooManyRequestsException",
+    "RequestLimitExceeded",
+    "SlowDown",
+    "InternalServerException",
+    "InternalServerError",
+    "InternalFailure",
+    "ServiceUnavailable",
+    "ServiceUnavailableException",
+    "RequestTimeout",
+    "ExpiredTokenException",
+    "ExecuteStatementException",
+    "BatchExecuteStatementException",
+    "DatabaseConnectionException",
+    "QueryTimeoutException",
+];
 
 /// A sub-statement of a batch, as `DescribeStatement` tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,18 +204,155 @@ pub struct SubStatementError<'a> {
     pub error: &'a str,
 }
 
-/// The statement to blame: the first that failed, never one that was only swept along.
+/// The statement to blame: the first with an error of its own, never one that was only swept along.
 pub fn culprit<'a>(errors: &[SubStatementError<'a>]) -> Option<SubStatementError<'a>> {
-    errors.first().copied()
+    errors.iter().find(|sub| !is_swept_along(&sub.error.to_lowercase())).copied()
 }
 
-/// Reads the error of a statement that ended FAILED or ABORTED. `culprit` is its guilty sub-statement, `parent` the batch's own error.
+/// The texts of statements after the one that failed.
+fn is_swept_along(text: &str) -> bool {
+    text.is_empty() || text.contains("prior query failed") || text.contains("current transaction is aborted")
+}
+
+/// Reads the error of a batch that ended FAILED or ABORTED. `parent` is the batch's own error.
+///
+/// With a culprit the transaction was rolled back. Without one the connection or the commit failed, and nobody knows.
 pub fn statement_failure(culprit: Option<SubStatementError<'_>>, parent: &str) -> Failure {
-    let _ = culprit;
-    Failure { kind: FailureKind::Bug, effect: Effect::NotApplied, message: parent.to_owned() }
+    let Some(culprit) = culprit else {
+        let text = parent.to_lowercase();
+        let swept = is_swept_along(&text) && !text.is_empty();
+        let kind = if swept { FailureKind::Unavailable } else { kind_of(&text, "") };
+        return Failure { kind, effect: Effect::Unknown, message: one_line(parent) };
+    };
+    let verb = culprit.sql.split_whitespace().next().unwrap_or("?");
+    let kind = kind_of(&culprit.error.to_lowercase(), verb);
+    let effect = if kind == FailureKind::Unavailable { Effect::Unknown } else { Effect::NotApplied };
+    Failure { kind, effect, message: format!("statement {} ({verb}): {}", culprit.number, one_line(culprit.error)) }
 }
 
 /// Whether the error says that the batch's own staging table is there already: it is whole, and may be counted again.
-pub fn staging_exists(error: &str, staging_table: &str) -> bool {
-    error.contains("already exists") && error.contains(staging_table)
+pub fn staging_exists(error: &str, staging_name: &str) -> bool {
+    error.contains("already exists") && error.contains(staging_name)
 }
+
+/// `text` is in lower case.
+fn kind_of(text: &str, verb: &str) -> FailureKind {
+    // `CancelStatement` leaves no text.
+    let rule = RULES.iter().find(|(_, needles)| needles.iter().any(|needle| text.contains(needle)));
+    match rule {
+        None if text.is_empty() => FailureKind::TooSlow,
+        // Cancelled while it waited for the lock: somebody else held it, this statement was not slow.
+        Some((FailureKind::TooSlow, _)) if verb == "LOCK" => FailureKind::Contended,
+        Some((kind, _)) => *kind,
+        None => FailureKind::Bug,
+    }
+}
+
+/// Texts of the engine, in lower case; the first rule with a text that occurs decides. The order matters: our own tokens
+/// first, since they stand in front of anything; what S3 said before the load error it caused; "1018 … does not exist", which
+/// is about snapshots, before names that don't exist. No text is so short that the name of a file could hold it by chance.
+const RULES: &[(FailureKind, &[&str])] = &[
+    (FailureKind::Superseded, &["tidemark-superseded:"]),
+    (FailureKind::EpochOver, &["tidemark-epoch:"]),
+    (FailureKind::Misconfigured, &["tidemark-owner:", "tidemark-rewound:"]),
+    (FailureKind::ForeignRows, &["tidemark-foreign-rows:"]),
+    (FailureKind::Bug, &["tidemark-staged:", "tidemark-seal:"]),
+    (
+        FailureKind::TooSlow,
+        &["canceled on user's request", "cancelled on user's request", "statement timeout", "query monitoring rule"],
+    ),
+    (
+        FailureKind::Contended,
+        &[
+            "error: 1023",
+            "error: 1018",
+            "serializable isolation violation",
+            "deadlock detected",
+            "conflict with concurrent transaction",
+            "could not open relation with oid",
+            "could not serialize access",
+            "tuple concurrently updated",
+        ],
+    ),
+    (FailureKind::Bug, &["file entry does not have 'meta' key", "syntax error at", "not supported on redshift tables"]),
+    (
+        FailureKind::SourceChanged,
+        &[
+            "error nosuchkey",
+            "status 404",
+            "the specified key does not exist",
+            "the specified s3 prefix",
+            "mandatory url is not present",
+            "error code: 404",
+            "error code: 412",
+            "error code: 416",
+            "status 412",
+            "status 416",
+        ],
+    ),
+    (
+        FailureKind::Misconfigured,
+        &[
+            "status 403",
+            "error code: 403",
+            "access denied",
+            "error nosuchbucket",
+            "status 301",
+            "not authorized",
+            "permission denied",
+            "must be owner",
+            "password authentication failed",
+        ],
+    ),
+    (FailureKind::Unavailable, &["status 503", "status 500", "error code: 503", "error code: 500", "error slowdown"]),
+    (
+        FailureKind::RejectedData,
+        &[
+            "load into table",
+            "stl_load_errors",
+            "sys_load_error_detail",
+            "spectrum scan error",
+            "incompatible parquet schema",
+            "value too long",
+            "invalid digit",
+            "invalid input syntax",
+            "cannot insert a null value",
+            "null value in column",
+            "numeric data overflow",
+            "numeric field overflow",
+            "out of range",
+        ],
+    ),
+    (
+        FailureKind::Unavailable,
+        &[
+            "timed out",
+            "connection",
+            "terminated by",
+            "service unavailable",
+            "shutting down",
+            "starting up",
+            "is paused",
+            "disk full",
+            "out of memory",
+            "too many clients",
+        ],
+    ),
+    (
+        FailureKind::Misconfigured,
+        &[
+            "does not exist",
+            "must be included in column list",
+            "but expression is of type",
+            "default iam role",
+            "invalid iam role",
+        ],
+    ),
+];
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests;

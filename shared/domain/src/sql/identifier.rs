@@ -94,3 +94,44 @@ pub fn per_target_name(what: PerTarget, target: &TableName) -> String {
         .collect();
     format!("{prefix}_{readable}_{}", &hash[..10])
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use sqlparser::dialect::RedshiftSqlDialect;
+    use sqlparser::tokenizer::{Token, Tokenizer};
+
+    use super::*;
+
+    #[test]
+    fn names_have_1_to_127_bytes() {
+        assert!(quoted(&"é".repeat(63)).is_ok());
+        assert!(quoted(&"é".repeat(64)).is_err());
+        assert!(quoted("").is_err());
+        assert!(quoted("a\0").is_err());
+    }
+
+    #[test]
+    fn staging_tables_are_named_by_their_batch() {
+        let batch = BatchId("01936000-0000-7000-8000-000000000002".parse().unwrap());
+        let name = staging_name(batch);
+        assert_eq!(name, "batch_01936000-0000-7000-8000-000000000002");
+        assert_eq!(batch_of_staging(&name), Some(batch));
+        assert_eq!(batch_of_staging("batch_of_somebody"), None);
+        assert_eq!(batch_of_staging("orders"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_name_is_one_quoted_word(name in r#"[^\x00"\[\]\\]{1,20}"#, quotes in "\"{0,3}") {
+            let name = format!("{name}{quotes}");
+            prop_assume!(name.len() <= MAX_BYTES);
+            let tokens = Tokenizer::new(&RedshiftSqlDialect {}, &quoted(&name).unwrap()).tokenize().unwrap();
+            prop_assert_eq!(tokens.len(), 1);
+            match &tokens[0] {
+                Token::Word(word) => prop_assert_eq!((&word.value, word.quote_style), (&name, Some('"'))),
+                other => prop_assert!(false, "{other:?}"),
+            }
+        }
+    }
+}

@@ -122,10 +122,10 @@ BEGIN
         max(staged_rows), max(target_rows), max(foreign_rows)
     FROM tidemark_counts WHERE moment = 'before';
     IF v_staged_rows IS NULL OR v_staged_rows <> p_staged_rows THEN
-        RAISE EXCEPTION 'TIDEMARK-STAGED staging holds % rows, but % were verified', v_staged_rows, p_staged_rows;
+        RAISE EXCEPTION 'TIDEMARK-STAGED: staging holds % rows, but % were verified', v_staged_rows, p_staged_rows;
     END IF;
     IF v_foreign_rows > 0 AND NOT p_accept_foreign_rows THEN
-        RAISE EXCEPTION 'TIDEMARK-FOREIGN-ROWS % of the % rows to be deleted were written by no batch of ours',
+        RAISE EXCEPTION 'TIDEMARK-FOREIGN-ROWS: % of the % rows to be deleted were written by no batch of ours',
             v_foreign_rows, v_target_rows;
     END IF;
 END;
@@ -142,7 +142,7 @@ BEGIN
     SELECT INTO v_staged_rows max(staged_rows) FROM tidemark_counts WHERE moment = 'before';
     SELECT INTO v_target_rows max(target_rows) FROM tidemark_counts WHERE moment = 'after';
     IF v_staged_rows IS NULL OR v_target_rows IS NULL OR v_staged_rows <> v_target_rows THEN
-        RAISE EXCEPTION 'TIDEMARK-SEAL the partition holds % rows after the swap, but % were staged',
+        RAISE EXCEPTION 'TIDEMARK-SEAL: the partition holds % rows after the swap, but % were staged',
             v_target_rows, v_staged_rows;
     END IF;
 END;
@@ -180,10 +180,10 @@ BEGIN
         RETURN;
     END IF;
     IF (v_stack <> p_stack OR v_dataset <> p_dataset) AND NOT p_take_over THEN
-        RAISE EXCEPTION 'TIDEMARK-OWNER the target belongs to dataset % of stack %', v_dataset, v_stack;
+        RAISE EXCEPTION 'TIDEMARK-OWNER: the target belongs to dataset % of stack %', v_dataset, v_stack;
     END IF;
     IF v_stack = p_stack AND v_dataset = p_dataset AND v_epoch > p_epoch THEN
-        RAISE EXCEPTION 'TIDEMARK-EPOCH the target is at epoch %, newer than %', v_epoch, p_epoch;
+        RAISE EXCEPTION 'TIDEMARK-EPOCH: the target is at epoch %, newer than %', v_epoch, p_epoch;
     END IF;
     UPDATE {fence} SET stack = p_stack, dataset = p_dataset, epoch = p_epoch WHERE partition_name = '';
 END;
@@ -201,13 +201,13 @@ fn guard_row(fence: &str) -> String {
         SELECT INTO v_stack, v_dataset, v_epoch max(stack), max(dataset), max(epoch)
         FROM {fence} WHERE partition_name = '';
         IF v_rows > 1 OR v_epoch IS NULL OR v_stack <> p_stack OR v_dataset <> p_dataset THEN
-            RAISE EXCEPTION 'TIDEMARK-OWNER the target belongs to dataset % of stack % (% guard rows match)',
+            RAISE EXCEPTION 'TIDEMARK-OWNER: the target belongs to dataset % of stack % (% guard rows match)',
                 v_dataset, v_stack, v_rows;
         END IF;
         IF v_epoch < p_epoch THEN
-            RAISE EXCEPTION 'TIDEMARK-REWOUND the target is at epoch %, older than %', v_epoch, p_epoch;
+            RAISE EXCEPTION 'TIDEMARK-REWOUND: the target is at epoch %, older than %', v_epoch, p_epoch;
         END IF;
-        RAISE EXCEPTION 'TIDEMARK-EPOCH the target is at epoch %, newer than %', v_epoch, p_epoch;
+        RAISE EXCEPTION 'TIDEMARK-EPOCH: the target is at epoch %, newer than %', v_epoch, p_epoch;
     END IF;"
     )
 }
@@ -236,7 +236,7 @@ BEGIN
     IF v_rows = 0 THEN
         SELECT INTO v_fence max(fence) FROM {fence} WHERE partition_name = p_partition;
         IF v_fence IS NOT NULL THEN
-            RAISE EXCEPTION 'TIDEMARK-SUPERSEDED partition % is at fence %, not older than %',
+            RAISE EXCEPTION 'TIDEMARK-SUPERSEDED: partition % is at fence %, not older than %',
                 p_partition, v_fence, p_fence;
         END IF;
         INSERT INTO {fence} (partition_name, fence) VALUES (p_partition, p_fence);

@@ -60,3 +60,64 @@ pub fn timestamp(moment: DateTime) -> Result<String, InvalidLiteral> {
 fn in_years(day: Date) -> Result<(), InvalidLiteral> {
     if day.year() < 1 { Err(InvalidLiteral::Year(day)) } else { Ok(()) }
 }
+
+#[cfg(test)]
+mod tests {
+    use jiff::civil::date as day_of;
+    use proptest::prelude::*;
+    use sqlparser::dialect::RedshiftSqlDialect;
+    use sqlparser::tokenizer::{Token, Tokenizer};
+
+    use super::*;
+
+    fn tokens(sql: &str) -> Vec<Token> {
+        Tokenizer::new(&RedshiftSqlDialect {}, sql).tokenize().unwrap()
+    }
+
+    #[test]
+    fn literals_of_each_type() {
+        assert_eq!(date(day_of(2026, 11, 1)).unwrap(), "DATE '2026-11-01'");
+        assert_eq!(date(day_of(7, 1, 2)).unwrap(), "DATE '0007-01-02'");
+        assert_eq!(timestamp(day_of(2026, 11, 1).at(7, 5, 0, 0)).unwrap(), "TIMESTAMP '2026-11-01 07:05:00'");
+        let precise = day_of(2026, 11, 1).at(23, 59, 59, 1_002_003);
+        assert_eq!(timestamp(precise).unwrap(), "TIMESTAMP '2026-11-01 23:59:59.001002'");
+        assert_eq!(integer(i64::MIN), "-9223372036854775808");
+        assert_eq!(text("O'Brien\\").unwrap(), r"'O''Brien\\'");
+        assert_eq!(text_or_null(None).unwrap(), "NULL");
+    }
+
+    #[test]
+    fn c141_nul_bytes_have_no_literal() {
+        assert_eq!(
+            text("a\0b").unwrap_err().to_string(),
+            "text \"a\\0b\" holds a NUL byte, which Redshift can't store"
+        );
+    }
+
+    #[test]
+    fn years_before_the_first_have_no_literal() {
+        assert!(date(day_of(0, 12, 31)).is_err());
+        assert!(timestamp(day_of(-1, 1, 1).at(0, 0, 0, 0)).is_err());
+    }
+
+    proptest! {
+        /// One token, which is the text itself.
+        #[test]
+        fn any_text_is_one_string(content in r"([^\x00]|['\\\n;$-]){0,40}") {
+            let expected = vec![Token::SingleQuotedString(content.clone())];
+            prop_assert_eq!(tokens(&text(&content).unwrap()), expected);
+        }
+
+        /// The literal never changes what stands around it, whether or not the reader takes backslashes for escapes.
+        #[test]
+        fn any_text_leaves_the_statement_as_it_is(content in r"([^\x00]|['\\\n;$-]){0,40}") {
+            let literal = text(&content).unwrap();
+            let sql = format!("DELETE FROM t WHERE a = {literal} AND b = 'c'");
+            let without = tokens("DELETE FROM t WHERE a = 'x' AND b = 'c'");
+            let with = tokens(&sql);
+            prop_assert_eq!(with.len(), without.len());
+            let inner = &literal[1..literal.len() - 1];
+            prop_assert!(!inner.replace("''", "").contains('\''));
+        }
+    }
+}

@@ -325,3 +325,107 @@ impl<'a> Reader<'a> {
         text.parse().map_err(|_| self.wrong(column, "a timestamp", Field::Text(text)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{ORDERS, definition};
+    use super::*;
+
+    fn long(numbers: &[i64]) -> Vec<Field> {
+        numbers.iter().map(|number| Field::Long(*number)).collect()
+    }
+
+    fn text(content: &str) -> Field {
+        Field::Text(content.to_owned())
+    }
+
+    #[test]
+    fn stage_counts_turn_values_into_nulls() {
+        let orders = definition(ORDERS);
+        let counts = stage_counts(&orders, &[long(&[10, 1, 2, 9, 10, 7])]).unwrap();
+        assert_eq!((counts.staged_rows, counts.other_partition_rows), (10, 1));
+        assert_eq!((counts.duplicate_rows, counts.target_rows), (2, 9));
+        assert_eq!(
+            counts.nulls.iter().map(|(name, nulls)| (name.0.as_str(), *nulls)).collect::<Vec<_>>(),
+            [("order_id", 0), ("amount", 3)]
+        );
+    }
+
+    #[test]
+    fn errors_name_the_column() {
+        let orders = definition(ORDERS);
+        let told = |row: Vec<Field>| stage_counts(&orders, &[row]).unwrap_err().to_string();
+        assert_eq!(told(long(&[1, 0, 0, 0, 1])), "stage counts: column amount is not in the result");
+        assert_eq!(
+            told(vec![Field::Bool(true)]),
+            "stage counts: column staged_rows should be a whole number, but is Bool(true)"
+        );
+        assert_eq!(
+            told(long(&[-1])),
+            "stage counts: column staged_rows should be a number not below zero, but is Long(-1)"
+        );
+        assert_eq!(stage_counts(&orders, &[]).unwrap_err().to_string(), "stage counts: expected one row, got 0");
+    }
+
+    #[test]
+    fn decimals_come_as_text() {
+        let row = vec![Field::Long(7), text("3"), text("3"), text("0")];
+        let expected = LoadCounts { copy_query_id: Some(7), distinct_files: 3, listed_files: 3, rejected_rows: 0 };
+        assert_eq!(load_counts(&[row]).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_copy_the_views_do_not_show_is_unknown() {
+        let row = vec![Field::Null, Field::Long(0), Field::Long(0), Field::Long(0)];
+        assert_eq!(load_counts(&[row]).unwrap().copy_query_id, None);
+    }
+
+    fn ledger() -> Vec<Field> {
+        let mut row = vec![Field::Long(7), text("01936000-0000-7000-8000-000000000002")];
+        row.extend(long(&[12, 7, 3]));
+        row.extend([text("d1"), text("h1"), text("inventories/a.json")]);
+        row.extend([Field::Long(3), Field::Long(900), Field::Null]);
+        row.extend(long(&[1, 2, 100, 90, 100, 100]));
+        row.extend([text("2026-11-02 03:04:05.678"), text("2026-11-02 03:05:00.0")]);
+        row
+    }
+
+    #[test]
+    fn a_look_reads_fence_and_ledger_row() {
+        let look = look(&[ledger()]).unwrap();
+        assert_eq!(look.stored_fence, Some(Fence(7)));
+        let row = look.ledger.unwrap();
+        assert_eq!((row.generation, row.fence, row.epoch), (Generation(12), Fence(7), Epoch(3)));
+        assert_eq!(row.source, SourceCounts { objects: 3, bytes: 900, rows: None });
+        assert_eq!(row.counts, SwapCounts { staged_rows: 100, deleted_rows: 90, inserted_rows: 100, target_rows: 100 });
+        assert_eq!(row.swapped_at.to_string(), "2026-11-02T03:05:00");
+        assert_eq!(LEDGER_COLUMNS.len() + 1, ledger().len());
+    }
+
+    #[test]
+    fn a_look_that_finds_nothing_is_a_row_of_nulls() {
+        let nothing = vec![Field::Null; LEDGER_COLUMNS.len() + 1];
+        assert_eq!(look(&[nothing]).unwrap(), Look { stored_fence: None, ledger: None });
+        let mut odd = ledger();
+        odd[1] = text("not a uuid");
+        assert!(look(&[odd]).unwrap_err().to_string().starts_with("look: column batch_id should be a UUID"));
+    }
+
+    #[test]
+    fn load_errors_and_blockers_may_be_many_or_none() {
+        let error =
+            vec![text("s3://b/k.csv"), Field::Long(3), text("amount"), Field::Long(1207), text("Invalid digit")];
+        let expected = LoadError {
+            file: "s3://b/k.csv".into(),
+            line: Some(3),
+            column: "amount".into(),
+            code: 1207,
+            message: "Invalid digit".into(),
+        };
+        assert_eq!(load_errors(&[error]).unwrap(), [expected]);
+        assert_eq!(load_errors(&[]).unwrap(), []);
+        let blocker = vec![Field::Long(42), text("bi"), text("AccessShareLock")];
+        assert_eq!(blockers(&[blocker]).unwrap()[0].pid, 42);
+        assert_eq!(installed_version(&[vec![Field::Null]]).unwrap(), None);
+    }
+}
