@@ -196,4 +196,3 @@ SET timezone TO 'UTC';
 LOCK TABLE tidemark."fence_sales_orders_9070a83f92";
 -- 3
 CALL tidemark."own_sales_orders_9070a83f92"('tidemark-prod', 'orders', 3, false);
-

@@ -143,4 +143,3 @@ SET statement_timeout TO 1800000;
 SET timezone TO 'UTC';
 -- 3
 DROP TABLE IF EXISTS tidemark_staging."batch_01936000-0000-7000-8000-000000000002";
-

@@ -181,15 +181,15 @@ fn everything() -> Vec<Batch> {
 }
 
 fn render(batches: &[Batch]) -> String {
-    let mut text = String::new();
+    let mut lines = Vec::new();
     for batch in batches {
-        text.push_str(&format!("---- {}\n", batch.name().replace('\n', "\\n")));
+        lines.push(format!("---- {}", batch.name()));
         for (index, sql) in batch.statements().iter().enumerate() {
-            text.push_str(&format!("-- {}\n{sql};\n", index + 1));
+            lines.push(format!("-- {}\n{sql};", index + 1));
         }
-        text.push('\n');
+        lines.push(String::new());
     }
-    text
+    lines.join("\n")
 }
 
 #[test]
