@@ -1,12 +1,17 @@
 //! What goes wrong on purpose: killed functions, a slow or silent Redshift.
 
 use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use crate::dataset::Partition;
+use crate::state::Queue;
 use crate::world::World;
 
 impl World {
@@ -42,7 +47,37 @@ impl World {
         self.redshift_fault("faults", &json!({ "operation": operation, "code": code, "times": times })).await
     }
 
-    /// Asks the local Redshift Data API for a fault: `POST /_local/<path>`.
+    /// Ends all faults.
+    pub async fn redshift_well(&self) -> Result<()> {
+        self.redshift_fault("reset", &json!({})).await
+    }
+
+    /// Forgets every message of a queue, as if it had been lost.
+    pub async fn purge(&self, queue: Queue) -> Result<()> {
+        self.sqs.purge_queue().queue_url(self.url(queue)?).send().await.context("cannot purge a queue")?;
+        Ok(())
+    }
+
+    /// Makes what is due later due now, so that sweep wakes it without minutes of waiting.
+    pub async fn make_due(&self, partition: &Partition) -> Result<()> {
+        let update = self.dynamodb.update_item().table_name(self.stack.output("TableName")?);
+        let update = update.key("pk", AttributeValue::S(format!("DATASET#{}", partition.dataset.name())));
+        let update = update.key("sk", AttributeValue::S(format!("PARTITION#{}", partition.name())));
+        let update =
+            update.update_expression("SET due_at = :now REMOVE not_before").condition_expression("due_at > :now");
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        match update.expression_attribute_values(":now", AttributeValue::N(now.to_string())).send().await {
+            Ok(_) => Ok(()),
+            Err(error)
+                if error.as_service_error().is_some_and(UpdateItemError::is_conditional_check_failed_exception) =>
+            {
+                Ok(())
+            }
+            Err(error) => Err(error).context("cannot change the partition"),
+        }
+    }
+
+    /// `POST /_local/<path>` of the local Redshift Data API.
     async fn redshift_fault(&self, path: &str, body: &Value) -> Result<()> {
         let body = body.to_string();
         let endpoint = self.cloud.redshift_endpoint();

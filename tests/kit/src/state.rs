@@ -93,9 +93,14 @@ impl World {
         got.item.as_ref().map(|item| object(item).map(Item)).transpose()
     }
 
+    /// The URL of a queue.
+    pub(crate) fn url(&self, queue: Queue) -> Result<&str> {
+        self.stack.output(queue.output())
+    }
+
     /// Messages of a queue: visible, in flight and delayed.
     pub async fn depth(&self, queue: Queue) -> Result<u64> {
-        let asked = self.sqs.get_queue_attributes().queue_url(self.stack.output(queue.output())?);
+        let asked = self.sqs.get_queue_attributes().queue_url(self.url(queue)?);
         let told = asked.attribute_names(QueueAttributeName::All).send().await.context("cannot ask a queue")?;
         let names = [
             QueueAttributeName::ApproximateNumberOfMessages,
@@ -118,7 +123,7 @@ impl World {
 
     /// Sends a body as it is; to the partitions queue as an operator would.
     pub async fn send(&self, queue: Queue, body: &str) -> Result<()> {
-        let mut send = self.sqs.send_message().queue_url(self.stack.output(queue.output())?).message_body(body);
+        let mut send = self.sqs.send_message().queue_url(self.url(queue)?).message_body(body);
         if queue == Queue::Partitions {
             let id = self.fresh();
             send = send.message_group_id("by-hand").message_deduplication_id(id);
@@ -129,7 +134,7 @@ impl World {
 
     /// Takes up to ten messages out of a queue.
     pub async fn receive(&self, queue: Queue) -> Result<Vec<Message>> {
-        let url = self.stack.output(queue.output())?;
+        let url = self.url(queue)?;
         let receive = self.sqs.receive_message().queue_url(url).max_number_of_messages(10);
         let receive = receive.message_attribute_names("All");
         let got = receive.message_system_attribute_names(MessageSystemAttributeName::All).send().await?;

@@ -3,10 +3,10 @@
 use std::future::Future;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use tidemark_local::wait_until;
 
-use crate::dataset::Partition;
+use crate::dataset::{Dataset, Partition};
 use crate::source::Source;
 use crate::state::{Item, Queue};
 use crate::target::{Landed, Target};
@@ -55,6 +55,31 @@ impl World {
     pub async fn wait_true(&self, partition: &Partition) -> Result<View> {
         let probe = || async { Ok(self.view(partition).await?.filter(View::is_true)) };
         self.wait("the target to hold the rows of its files", partition, probe).await
+    }
+
+    /// The same, where it is put off for minutes in between: what is due later is made due, and swept, at once.
+    pub async fn wait_true_with_sweeps(&self, partition: &Partition) -> Result<View> {
+        let probe = || async {
+            let view = self.view(partition).await?;
+            if view.as_ref().is_some_and(|view| view.item.0.get("holds").is_some()) {
+                self.make_due(partition).await?;
+                self.sweep().await?;
+            }
+            Ok(view.filter(View::is_true))
+        };
+        self.wait("the target to hold the rows of its files", partition, probe).await
+    }
+
+    /// Waits until a query of an id and a text gives just these rows.
+    pub async fn wait_rows(&self, query: &str, expected: &[(i64, String)]) -> Result<()> {
+        let probe = || async {
+            let rows = self.sql.query(query, &[]).await?;
+            let rows = rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?)));
+            let rows: Vec<(i64, String)> = rows.collect::<Result<_>>()?;
+            ensure!(rows == expected, "{query} gives {rows:?}");
+            Ok(Some(()))
+        };
+        self.wait(query, &Dataset::Orders.day("2026-11-01"), probe).await
     }
 
     /// Waits for a batch beyond the first `before`, and rest.

@@ -106,4 +106,11 @@ impl World {
         });
         told.with_context(|| format!("rebuild's log does not tell in which state batch {batch} was found"))
     }
+
+    /// How many COPY statements have loaded a batch's staging table.
+    pub async fn copies(&self, batch: &str) -> Result<i64> {
+        let statement = "SELECT count(*) FROM redshift_local.load_history WHERE table_name LIKE '%' || $1 || '%'";
+        let row = self.sql.query_one(statement, &[&batch]).await.context("cannot read the history of loads")?;
+        Ok(row.try_get(0)?)
+    }
 }

@@ -1,0 +1,10 @@
+//! The main job, end to end on the local cloud: the real template, the real functions, a warehouse that executes SQL.
+//!
+//! Each story has a stack, an account and a database of its own, so that they run side by side.
+
+mod bad_input;
+mod bad_source;
+mod emptied;
+mod hostile_keys;
+mod main_job;
+mod replays;
