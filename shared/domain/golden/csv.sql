@@ -47,7 +47,7 @@ GZIP
 COMPUPDATE OFF STATUPDATE OFF
 MAXERROR AS 6;
 -- 5
-SELECT max(query_id) AS copy_query_id, count(DISTINCT TRIM(file_name) || ' ' || COALESCE(TRIM(file_etag), '')) AS distinct_files, count(*) AS listed_files, (SELECT count(*) FROM sys_load_error_detail WHERE query_id = pg_last_copy_id()) AS rejected_rows
+SELECT max(query_id) AS copy_query_id, count(DISTINCT file_name) AS distinct_files, count(*) AS listed_files, (SELECT count(*) FROM sys_load_error_detail WHERE query_id = pg_last_copy_id()) AS rejected_rows
 FROM sys_load_detail WHERE query_id = pg_last_copy_id();
 -- 6
 SELECT s.staged_rows, s.other_partition_rows, d.duplicate_rows, t.target_rows
@@ -74,7 +74,7 @@ SET statement_timeout TO 1800000;
 -- 2
 SET timezone TO 'UTC';
 -- 3
-SELECT max(query_id) AS copy_query_id, count(DISTINCT TRIM(file_name) || ' ' || COALESCE(TRIM(file_etag), '')) AS distinct_files, count(*) AS listed_files, (SELECT count(*) FROM sys_load_error_detail WHERE query_id = 4711) AS rejected_rows
+SELECT max(query_id) AS copy_query_id, count(DISTINCT file_name) AS distinct_files, count(*) AS listed_files, (SELECT count(*) FROM sys_load_error_detail WHERE query_id = 4711) AS rejected_rows
 FROM sys_load_detail WHERE query_id = 4711;
 
 ---- tidemark/events/region=O'Brien\'; DROP TABLE x;--%0A%2F"$$é/hour=2026-11-01T07:00:00/01936000-0000-7000-8000-000000000002/load-errors

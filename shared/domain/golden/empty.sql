@@ -53,7 +53,7 @@ SET statement_timeout TO 1800000;
 -- 2
 SET timezone TO 'UTC';
 -- 3
-SELECT max(query_id) AS copy_query_id, count(DISTINCT TRIM(file_name) || ' ' || COALESCE(TRIM(file_etag), '')) AS distinct_files, count(*) AS listed_files, 0 AS rejected_rows
+SELECT max(query_id) AS copy_query_id, count(DISTINCT file_name) AS distinct_files, count(*) AS listed_files, 0 AS rejected_rows
 FROM sys_load_detail WHERE query_id = 4711;
 
 ---- tidemark/orders/dt=2026-11-01/01936000-0000-7000-8000-000000000002/load-errors

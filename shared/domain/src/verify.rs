@@ -124,7 +124,7 @@ pub struct StageCounts {
 pub struct LoadCounts {
     /// COPY's query id, for later look-ups; `None` where the views don't show the COPY (yet).
     pub copy_query_id: Option<i64>,
-    /// Distinct files by name and `ETag`. Names are cut at 256 bytes, so long keys may count as fewer.
+    /// Distinct files by name. Names are cut at 256 bytes, so long keys may count as fewer.
     pub distinct_files: u64,
     /// Rows of the view: files, as Redshift told them one by one.
     pub listed_files: u64,

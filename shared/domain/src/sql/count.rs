@@ -59,9 +59,8 @@ pub(super) fn loads(definition: &Definition, query_id: &str) -> String {
         "0".to_owned()
     };
     format!(
-        "SELECT max(query_id) AS copy_query_id, \
-         count(DISTINCT TRIM(file_name) || ' ' || COALESCE(TRIM(file_etag), '')) AS distinct_files, \
-         count(*) AS listed_files, {rejected} AS rejected_rows\nFROM sys_load_detail WHERE query_id = {query_id}"
+        "SELECT max(query_id) AS copy_query_id, count(DISTINCT file_name) AS distinct_files, count(*) AS listed_files, \
+         {rejected} AS rejected_rows\nFROM sys_load_detail WHERE query_id = {query_id}"
     )
 }
 
