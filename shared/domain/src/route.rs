@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::definition::{Definition, Part, Root};
+use crate::definition::{Concurrency, Definition, Part, Root};
 use crate::id::{DatasetName, DefinitionHash, PartitionId};
 use crate::layout::{Layout, Unroutable};
 use crate::partition_value::Partition;
@@ -10,7 +10,7 @@ use crate::partition_value::Partition;
 /// Where all datasets keep their objects: one small item (about 250 bytes a dataset) that mark reads whole.
 ///
 /// Stored as JSON: `{"datasets":[{"name":"orders","root":{"bucket":"lake-raw","prefix":"orders/"},"layout":"dt={dt}/",
-/// "parts":[{"name":"dt","kind":"date","column":"dt","in_files":false}],"hash":"…"}]}`. Unknown fields are passed over.
+/// "parts":[{"name":"dt","kind":"date","column":"dt","in_files":false}],"concurrency":"table","hash":"…"}]}`. Unknown fields are passed over.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Catalog {
     /// In the order of their names.
@@ -28,6 +28,8 @@ pub struct Place {
     pub layout: Layout,
     /// The parts of the partition.
     pub parts: Vec<Part>,
+    /// The scope of its locks, which is the group its messages go to.
+    pub concurrency: Concurrency,
     /// The definition that says so.
     pub hash: DefinitionHash,
 }
@@ -65,6 +67,7 @@ impl Catalog {
             root: definition.source.clone(),
             layout: definition.layout.clone(),
             parts: definition.parts.clone(),
+            concurrency: definition.concurrency,
             hash: definition.hash(),
         };
         let mut datasets: Vec<Place> = definitions.into_iter().map(place).collect();

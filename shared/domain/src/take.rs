@@ -65,6 +65,18 @@ pub enum Reason {
     Halted,
 }
 
+impl Reason {
+    /// In words, for the log.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Built => "built already",
+            Self::Parked => "parked",
+            Self::Paused => "the dataset is paused",
+            Self::Halted => "the dataset is halted",
+        }
+    }
+}
+
 /// What a take writes, and what the worker may do under it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Take {

@@ -122,6 +122,16 @@ pub struct LoadError {
     pub message: String,
 }
 
+impl std::fmt::Display for LoadError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.file)?;
+        if let Some(line) = self.line.filter(|line| *line > 0) {
+            write!(f, " line {line}")?;
+        }
+        write!(f, ", column {}: {} (code {})", self.column, self.message, self.code)
+    }
+}
+
 /// Somebody who holds a lock on target or fence table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blocker {

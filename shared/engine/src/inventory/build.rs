@@ -1,0 +1,187 @@
+//! Builds a batch's inventory: list, learn rows, compare with the last inventory, store; part by part.
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use tidemark_domain::definition::{Definition, Format};
+use tidemark_domain::id::Digest;
+use tidemark_domain::inventory::{Entry, digest, manifest_entries, part_digest};
+use tidemark_domain::partition::Listed;
+use tidemark_domain::partition_value::Partition;
+
+use super::footers::{self, Drifted};
+use super::lister::Lister;
+use super::parts::Parts;
+use crate::error::Error;
+use crate::ports::{ListedObject, Objects};
+
+/// What is listed, and where it goes.
+pub struct Listing<'a> {
+    /// S3.
+    pub objects: &'a dyn Objects,
+    /// The definition the batch began with.
+    pub definition: &'a Definition,
+    /// The partition.
+    pub partition: &'a Partition,
+    /// The control bucket.
+    pub control_bucket: &'a str,
+    /// The batch's own key prefix in it, ending in `/`.
+    pub inventory: String,
+    /// The last committed inventory.
+    pub previous: Option<String>,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub enum Built {
+    /// Listed to the end.
+    Whole(Box<Whole>),
+    /// A file doesn't fit the definition.
+    Drifted(Drifted),
+    /// Time ran out; the next invocation goes on.
+    OutOfTime,
+}
+
+/// A whole listing.
+#[derive(Debug)]
+pub struct Whole {
+    /// What was listed.
+    pub listed: Listed,
+    /// Objects of the previous inventory that are gone, and one of them.
+    pub missing: (u64, Option<String>),
+    /// Objects that can't be read from an archive, and one of them.
+    pub archived: (u64, Option<String>),
+}
+
+#[derive(Default, Serialize, Deserialize)]
+struct Progress {
+    spellings: Vec<String>,
+    parts: Vec<Digest>,
+    last_key: Option<String>,
+    objects: u64,
+    bytes: u64,
+    rows: u64,
+    missing: (u64, Option<String>),
+    archived: (u64, Option<String>),
+}
+
+impl Progress {
+    fn miss(&mut self, entry: &Entry) {
+        self.missing.0 += 1;
+        self.missing.1.get_or_insert_with(|| entry.key.clone());
+    }
+}
+
+/// Lists the partition. `has_time` is asked between parts.
+pub async fn build(listing: &Listing<'_>, has_time: &(dyn Fn() -> bool + Sync)) -> Result<Built, Error> {
+    let Listing { objects, definition, partition, .. } = *listing;
+    let mut progress = load(listing).await?;
+    if progress.parts.is_empty() {
+        progress.spellings = Lister::spellings(objects, definition, partition).await?;
+    }
+    let mut lister = Lister::new(objects, definition, partition, &progress.spellings, progress.last_key.as_deref());
+    let mut previous = Parts::new(objects, listing.control_bucket, listing.previous.clone());
+    if let Some(last) = &progress.last_key {
+        previous.seek(last, |_| {}).await?;
+    }
+    loop {
+        if !has_time() {
+            store(listing, &progress).await?;
+            return Ok(Built::OutOfTime);
+        }
+        let part = lister.next_part().await?;
+        if part.is_empty() {
+            break;
+        }
+        if let Some(drifted) = add(listing, &mut progress, &mut previous, part).await? {
+            return Ok(Built::Drifted(drifted));
+        }
+    }
+    previous.finish(|entry| progress.miss(entry)).await?;
+    previous.put(&listing.inventory, progress.parts.len(), &[]).await?;
+    let rows = matches!(definition.format, Format::Parquet).then_some(progress.rows);
+    let listed = Listed {
+        digest: digest(&definition.rows_hash_part(), &progress.parts),
+        inventory: listing.inventory.clone(),
+        objects: progress.objects,
+        bytes: progress.bytes,
+        rows,
+    };
+    Ok(Built::Whole(Box::new(Whole { listed, missing: progress.missing, archived: progress.archived })))
+}
+
+async fn add(
+    listing: &Listing<'_>,
+    progress: &mut Progress,
+    previous: &mut Parts<'_>,
+    part: Vec<ListedObject>,
+) -> Result<Option<Drifted>, Error> {
+    let mut entries = Vec::with_capacity(part.len());
+    for object in part {
+        if object.archived {
+            progress.archived.0 += 1;
+            progress.archived.1.get_or_insert_with(|| object.key.clone());
+        }
+        let known = previous.seek(&object.key, |gone| progress.miss(gone)).await?;
+        let mut entry =
+            Entry { key: object.key, etag: object.etag, size: object.size, modified: object.modified, rows: None };
+        entry.rows = known.filter(|known| known.is_same_object(&entry)).and_then(|known| known.rows);
+        entries.push(entry);
+    }
+    let definition = listing.definition;
+    if definition.format == Format::Parquet && progress.archived.0 == 0 {
+        let drifted = footers::fill(listing.objects, &definition.source, &definition.columns, &mut entries).await?;
+        if drifted.is_some() {
+            return Ok(drifted);
+        }
+    }
+    previous.put(&listing.inventory, progress.parts.len(), &entries).await?;
+    progress.parts.push(part_digest(&entries));
+    progress.objects += entries.len() as u64;
+    progress.bytes += entries.iter().map(|entry| entry.size).sum::<u64>();
+    progress.rows += entries.iter().filter_map(|entry| entry.rows).sum::<u64>();
+    progress.last_key = entries.pop().map(|entry| entry.key);
+    Ok(None)
+}
+
+/// Writes COPY's manifest from the stored inventory and gives its URL.
+pub async fn manifest(listing: &Listing<'_>) -> Result<String, Error> {
+    let key = manifest_key(&listing.inventory);
+    let mut upload = listing.objects.upload(listing.control_bucket, &key).await?;
+    let mut parts = Parts::new(listing.objects, listing.control_bucket, Some(listing.inventory.clone()));
+    upload.write(b"{\"entries\":[\n").await?;
+    let mut first = true;
+    while let Some(part) = parts.next_part().await? {
+        if !std::mem::take(&mut first) {
+            upload.write(b",\n").await?;
+        }
+        upload.write(manifest_entries(&listing.definition.source.bucket, &part).as_bytes()).await?;
+    }
+    upload.write(b"\n]}\n").await?;
+    upload.finish().await?;
+    Ok(manifest_url(listing.control_bucket, &listing.inventory))
+}
+
+fn manifest_key(inventory: &str) -> String {
+    format!("{inventory}manifest.json")
+}
+
+/// The manifest's URL, as COPY takes it.
+pub fn manifest_url(control_bucket: &str, inventory: &str) -> String {
+    format!("s3://{control_bucket}/{}", manifest_key(inventory))
+}
+
+fn progress_key(inventory: &str) -> String {
+    format!("{inventory}progress.json")
+}
+
+async fn load(listing: &Listing<'_>) -> Result<Progress, Error> {
+    let key = progress_key(&listing.inventory);
+    let Some(bytes) = listing.objects.get(listing.control_bucket, &key).await? else { return Ok(Progress::default()) };
+    serde_json::from_slice(&bytes).map_err(|error| Error::Stored { what: key, why: error.to_string() })
+}
+
+async fn store(listing: &Listing<'_>, progress: &Progress) -> Result<(), Error> {
+    let bytes = serde_json::to_vec(progress)
+        .map_err(|error| Error::Stored { what: "progress".into(), why: error.to_string() })?;
+    Ok(listing.objects.put(listing.control_bucket, &progress_key(&listing.inventory), Bytes::from(bytes)).await?)
+}

@@ -1,0 +1,102 @@
+//! Confirm: the item follows what Redshift or the listing said; the batch's story is closed, the lock given back.
+
+use tidemark_domain::partition::{Committed, PartitionItem};
+use tidemark_domain::settle::Settlement;
+use tidemark_domain::update::Update;
+use tidemark_domain::{story, take, writes};
+
+use super::{Answer, Worker};
+use crate::error::Error;
+use crate::ports::Written;
+
+impl Worker<'_> {
+    /// CONFIRM A, or B where it was marked again meanwhile.
+    pub(crate) async fn confirm(&mut self, last: Option<Committed>) -> Result<Answer, Error> {
+        let outcome = if last.is_some() { story::Outcome::Committed } else { story::Outcome::Unchanged };
+        let id = &self.seen.id;
+        let story = story::close(id, &self.batch, outcome, last.as_ref().map(|l| l.rows), None, self.now());
+        let rest = writes::confirm_rest(id, self.fence, &self.batch, last.as_ref());
+        let found = match self.finish(rest, Some(&story)).await? {
+            None => {
+                self.after_commit(last.as_ref()).await;
+                return Ok(Answer::Done(if last.is_some() { "rebuilt" } else { "unchanged" }));
+            }
+            Some(found) => found,
+        };
+        if found.fence != self.fence {
+            return Ok(self.overtaken().await);
+        }
+        // Marked again since: what comes next waits its interval, as any other mark.
+        let now = self.now();
+        let after = PartitionItem { batch: None, not_before: None, last: last.clone().or(found.last.clone()), ..found };
+        let interval = take::interval(&after, &self.definition);
+        let due_at = PartitionItem { dirty_since: Some(now), ..after.clone() }
+            .ready_at(now, interval, self.engine.settings.settle)
+            .max(now);
+        let again = writes::confirm_again(id, self.fence, &self.batch, last.as_ref(), due_at, now);
+        if self.finish(again, Some(&story)).await?.is_some() {
+            return Ok(self.overtaken().await);
+        }
+        self.after_commit(last.as_ref()).await;
+        self.engine.send_look(self.seen, after.marked).await?;
+        Ok(Answer::Done("built, and marked again since"))
+    }
+
+    /// Writes the item with the story and the lock's release, in one transaction.
+    ///
+    /// `None`: written. Else the item as it was found, where its condition failed. If only the lock isn't ours any more,
+    /// the rest is written without it.
+    pub(crate) async fn finish(&self, update: Update, story: Option<&Update>) -> Result<Option<PartitionItem>, Error> {
+        let mut updates = vec![update];
+        updates.extend(story.cloned());
+        let without_lock = updates.clone();
+        updates.push(self.scope.release(&self.holder));
+        for updates in [updates, without_lock] {
+            match self.engine.write(&updates).await? {
+                Written::Applied { .. } => return Ok(None),
+                Written::Refused(found) => {
+                    if let Some(Some(item)) = found.into_iter().next() {
+                        return PartitionItem::from_item(&item).map(Some).map_err(|error| Error::Stored {
+                            what: format!("the partition item of {}", self.seen.id),
+                            why: error.to_string(),
+                        });
+                    }
+                }
+            }
+        }
+        Err(Error::Stored {
+            what: format!("the partition item of {}", self.seen.id),
+            why: "it is not there".to_owned(),
+        })
+    }
+
+    /// Drops the staging table and puts away the alarm of a halted dataset; both best effort.
+    async fn after_commit(&self, last: Option<&Committed>) {
+        if last.is_none() {
+            return;
+        }
+        let Ok(drop) = tidemark_domain::sql::lookup::drop_staging(&self.request()) else { return };
+        let token = self.engine.ports.clock.id().to_string();
+        let submission = crate::ports::Submission {
+            statements: drop.statements(),
+            name: drop.name(),
+            token: &token,
+            wait_seconds: 0,
+        };
+        if let Err(error) = self.engine.ports.warehouse.submit(submission).await {
+            tracing::info!(%error, "the staging table stays until it is tidied");
+        }
+    }
+
+    /// Closes the story of a batch that ended otherwise.
+    pub(crate) fn ended_story(&self, settlement: &Settlement) -> Option<Update> {
+        let (outcome, why) = match settlement {
+            Settlement::Park { kind, message } => (story::Outcome::Parked, format!("{kind}: {message}")),
+            Settlement::Hold { keep: false, kind, message, .. } => {
+                (story::Outcome::GivenUp, format!("{kind}: {message}"))
+            }
+            Settlement::Hold { .. } | Settlement::Halt(_) | Settlement::Superseded => return None,
+        };
+        Some(story::close(&self.seen.id, &self.batch, outcome, None, Some(&why), self.now()))
+    }
+}

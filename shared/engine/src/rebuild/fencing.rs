@@ -1,0 +1,91 @@
+//! Fencing: shut out the swaps of older fences, then look which one landed.
+//!
+//! Only for a batch after an unresolved one. The look comes after the fence has FINISHED: before, a swap could land
+//! unseen.
+
+use jiff::tz::TimeZone;
+use tidemark_domain::failure::FailureKind;
+use tidemark_domain::partition::{Batch, Before, Committed, Phase};
+use tidemark_domain::sql::rows::LedgerRow;
+use tidemark_domain::sql::{lookup, rebuild, rows};
+
+use super::statement::{Answered, Ran};
+use super::{Next, Worker};
+use crate::error::Error;
+use crate::ports::ExecutionStatus;
+
+impl Worker<'_> {
+    /// Fences, looks, and goes on to listing with what was found.
+    pub(crate) async fn fencing(&mut self) -> Result<Next, Error> {
+        let sql = rebuild::fence(&self.request())?;
+        let execution = match self.run_statement(&sql).await? {
+            Ran::Ended(execution) => execution,
+            Ran::Leave(next) => return Ok(next),
+        };
+        if execution.status != ExecutionStatus::Finished {
+            let failure = self.why(&sql, &execution);
+            return match failure.kind {
+                FailureKind::Superseded => self.superseded().await,
+                kind => Ok(self.settle(kind, &failure.message)),
+            };
+        }
+        let look = match self.ask(&lookup::look(&self.request())?).await? {
+            Answered::Rows(rows) => rows::look(&rows)?,
+            Answered::Leave(next) => return Ok(next),
+        };
+        let stored = look.stored_fence.unwrap_or_default();
+        let ledger = look.ledger.as_ref().map(|row| row.generation).unwrap_or_default();
+        if stored >= self.batch.fence || ledger > self.item.marked {
+            return self.ahead(ledger, stored).await;
+        }
+        let newest = look.ledger.as_ref().map(committed);
+        let known = self.item.last.as_ref().map(|last| last.batch);
+        let landed = newest.filter(|newest| Some(newest.batch) != known);
+        if let Some(landed) = &landed {
+            tracing::info!(landed = %landed.batch, rows = landed.rows, "an earlier swap had landed");
+            self.engine.publish_rebuilt(self.seen, landed).await?;
+        }
+        let before = landed.as_ref().or(self.item.last.as_ref());
+        let before = before.map(|last| Before { batch: last.batch, rows: last.rows });
+        let batch = Batch { before, ..self.batch.enter(Phase::Listing) };
+        Ok(Next::Looked { batch, newest: landed.map(Box::new) })
+    }
+
+    /// Redshift has a fence or a generation that the item doesn't know: if the item is still ours, it was restored.
+    pub(crate) async fn ahead(
+        &self,
+        ledger: tidemark_domain::id::Generation,
+        stored: tidemark_domain::id::Fence,
+    ) -> Result<Next, Error> {
+        let now = self.engine.look(&self.seen.id).await?;
+        let ours = now.and_then(|seen| seen.item).is_some_and(|item| item.fence == self.fence);
+        Ok(if ours { Next::Restored { ledger, stored } } else { Next::Overtaken })
+    }
+
+    /// A claim or fence was refused because a newer fence is stored.
+    pub(crate) async fn superseded(&self) -> Result<Next, Error> {
+        match self.ask(&lookup::ledger_row(&self.request())?).await? {
+            Answered::Rows(rows) => {
+                let look = rows::look(&rows)?;
+                self.ahead(tidemark_domain::id::Generation(0), look.stored_fence.unwrap_or_default()).await
+            }
+            Answered::Leave(next) => Ok(next),
+        }
+    }
+}
+
+/// The committed batch that a ledger row tells of.
+pub(crate) fn committed(row: &LedgerRow) -> Committed {
+    let utc = |time: jiff::civil::DateTime| TimeZone::UTC.to_timestamp(time).unwrap_or_default();
+    let took = utc(row.swapped_at).duration_since(utc(row.staged_at)).as_secs();
+    Committed {
+        batch: row.batch,
+        generation: row.generation,
+        fence: row.fence,
+        digest: row.digest.clone(),
+        inventory: row.inventory_key.clone(),
+        rows: row.counts.target_rows,
+        took_seconds: u64::try_from(took).unwrap_or(0),
+        committed_at: utc(row.swapped_at),
+    }
+}

@@ -1,0 +1,199 @@
+//! Leaving: hand-off, hold, park, halt, and the ways out of a worker that was overtaken or may do nothing.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use tidemark_domain::dataset::{Head, Mode};
+use tidemark_domain::id::DatasetName;
+use tidemark_domain::partition::{Batch, Parked, Statement};
+use tidemark_domain::settle::{self, Settlement};
+use tidemark_domain::take::Permission;
+use tidemark_domain::writes::{self, Keep};
+
+use super::{Answer, Next, Worker};
+use crate::Engine;
+use crate::error::Error;
+use crate::ports::{Alert, Written};
+
+/// A hold that ends within this time isn't left to sweep.
+const SOON: SignedDuration = SignedDuration::from_mins(1);
+
+impl Worker<'_> {
+    /// Leaves the partition as `next` says. If even that fails, the message comes back and the lease runs out.
+    pub(crate) async fn left(mut self, next: Next) -> Answer {
+        let left = match next {
+            Next::Confirm { last } => self.confirm(last.map(|last| *last)).await,
+            Next::Settle { settlement, keep } => self.settled(settlement, keep).await,
+            Next::HandOff { statement } => self.hand_off_now(statement).await,
+            Next::Denied => self.denied().await,
+            Next::Restored { ledger, stored } => self.restored(ledger, stored).await,
+            Next::Overtaken | Next::Record(_) | Next::Looked { .. } => Ok(self.overtaken().await),
+        };
+        match left {
+            Ok(answer) => answer,
+            Err(error) => {
+                tracing::warn!(%error, "could not leave in order; the message comes back");
+                self.release().await;
+                let pause = Duration::from_secs(5) + self.engine.ports.clock.jitter(Duration::from_secs(10));
+                self.engine.back(self.work, pause).await
+            }
+        }
+    }
+
+    async fn settled(&mut self, settlement: Settlement, keep: Batch) -> Result<Answer, Error> {
+        match &settlement {
+            Settlement::Hold { .. } => self.hold(&settlement, &keep).await,
+            Settlement::Park { kind, message } => self.park(kind, message, &keep, &settlement).await,
+            Settlement::Halt(why) => self.halt(why, &keep).await,
+            Settlement::Superseded => Ok(self.overtaken().await),
+        }
+    }
+
+    async fn hold(&self, settlement: &Settlement, batch: &Batch) -> Result<Answer, Error> {
+        let Settlement::Hold { kind, until, keep, alert, message } = settlement else {
+            return Ok(Answer::Back);
+        };
+        let mut alerted = self.item.alerted.clone();
+        if *alert && alerted.insert(kind.clone()) {
+            self.alert(&format!("{kind}: {} is held back", self.seen.id), message).await?;
+        }
+        let holds = settle::one_more(&self.item, kind);
+        tracing::info!(kind, %until, holds = holds.count, kept = keep, message, "held");
+        let kept = if *keep { Keep::As(batch) } else { Keep::End(batch) };
+        let update = writes::hold(&self.seen.id, self.fence, &holds, *until, kept, &alerted);
+        if self.finish(update, self.ended_story(settlement).as_ref()).await?.is_some() {
+            return Ok(self.overtaken().await);
+        }
+        if until.duration_since(self.now()) <= SOON {
+            self.engine.send_look(self.seen, self.item.marked).await?;
+        }
+        Ok(Answer::Done("held"))
+    }
+
+    async fn park(&self, kind: &str, message: &str, batch: &Batch, settlement: &Settlement) -> Result<Answer, Error> {
+        let mut alerted = self.item.alerted.clone();
+        if alerted.insert(kind.to_owned()) {
+            self.alert(&format!("{kind}: {} is parked", self.seen.id), message).await?;
+        }
+        let digest = batch.listed.as_ref().map(|listed| listed.digest.clone());
+        let parked = Parked { generation: batch.covers, digest, kind: kind.to_owned(), message: message.to_owned() };
+        self.engine.publish_parked(self.seen, batch, &parked).await?;
+        tracing::error!(kind, message, "parked");
+        let now = self.now();
+        let update = writes::park(&self.seen.id, self.fence, batch, &parked, &alerted, now);
+        let story = self.ended_story(settlement);
+        let Some(found) = self.finish(update, story.as_ref()).await? else { return Ok(Answer::Done("parked")) };
+        if found.fence != self.fence {
+            return Ok(self.overtaken().await);
+        }
+        // PARK B: marked again since, so what was tried may be mended already.
+        let holds = settle::one_more(&self.item, kind);
+        let pause = SignedDuration::from_secs(5).saturating_mul(1 << holds.count.min(7));
+        let update = writes::hold(&self.seen.id, self.fence, &holds, now + pause, Keep::End(batch), &alerted);
+        if self.finish(update, story.as_ref()).await?.is_some() {
+            return Ok(self.overtaken().await);
+        }
+        if pause <= SOON {
+            self.engine.send_look(self.seen, found.marked).await?;
+        }
+        Ok(Answer::Done("would be parked, but was marked again; held"))
+    }
+
+    async fn halt(&self, why: &str, keep: &Batch) -> Result<Answer, Error> {
+        if self.seen.head.mode == Mode::Active {
+            let subject = format!("dataset {} is halted", self.seen.id.dataset);
+            self.alert(&subject, &format!("{why}\n`tidemark doctor` finds it; it goes on by itself once mended."))
+                .await?;
+        }
+        let halted = self.engine.write(&[Head::halt(&self.seen.id.dataset, why, self.now())]).await?;
+        tracing::error!(why, halted = matches!(halted, Written::Applied { .. }), "the dataset is halted");
+        let update = writes::record(&self.seen.id, self.fence, keep);
+        if self.finish(update, None).await?.is_some() {
+            return Ok(self.overtaken().await);
+        }
+        Ok(Answer::Done("the dataset is halted"))
+    }
+
+    /// Time is up: record where the statement is, give the lock back, and come straight back.
+    async fn hand_off_now(&mut self, statement: Option<String>) -> Result<Answer, Error> {
+        let mut batch = self.batch.clone();
+        if let Some(recorded) = &mut batch.statement {
+            *recorded = Statement { id: statement.or_else(|| recorded.id.take()), ..recorded.clone() };
+        }
+        tracing::info!(phase = batch.phase.as_str(), statement = ?batch.statement.as_ref().map(|s| &s.id), "handed off");
+        let update = writes::record(&self.seen.id, self.fence, &batch);
+        if self.finish(update, None).await?.is_some() {
+            return Ok(self.overtaken().await);
+        }
+        Ok(self.engine.back(self.work, Duration::ZERO).await)
+    }
+
+    /// What was submitted has ended, and nothing new may be.
+    async fn denied(&self) -> Result<Answer, Error> {
+        if self.permission == Permission::Follow {
+            let update = writes::record(&self.seen.id, self.fence, &self.batch);
+            self.finish(update, None).await?;
+            return Ok(Answer::Done("the dataset is paused; what was submitted is followed to its end"));
+        }
+        // Retired, or not yielded any more: the batch ends; the next look leaves the index, or fences first.
+        let holds = settle::one_more(&self.item, "retired");
+        let update =
+            writes::hold(&self.seen.id, self.fence, &holds, self.now(), Keep::End(&self.batch), &self.item.alerted);
+        if self.finish(update, None).await?.is_none() {
+            self.engine.send_look(self.seen, self.item.marked).await?;
+        }
+        Ok(Answer::Done("its batch ended; it leaves the index"))
+    }
+
+    async fn restored(
+        &self,
+        ledger: tidemark_domain::id::Generation,
+        stored: tidemark_domain::id::Fence,
+    ) -> Result<Answer, Error> {
+        let message = format!(
+            "Redshift knows generation {ledger} and fence {stored}, which the state table doesn't: it was restored from a \
+             backup. The partition is rebuilt."
+        );
+        self.alert(&format!("restored: {}", self.seen.id), &message).await?;
+        let mut marked = self.item.marked;
+        for _ in 0..super::TAKES_AT_ONCE {
+            let update = writes::restored(&self.seen.id, self.fence, marked, ledger, stored, self.now());
+            match self.finish(update, None).await? {
+                None => {
+                    self.engine.send_look(self.seen, marked.max(ledger).next()).await?;
+                    return Ok(Answer::Done("the state table was restored; fencing comes next"));
+                }
+                Some(found) if found.fence == self.fence => marked = found.marked,
+                Some(_) => return Ok(self.overtaken().await),
+            }
+        }
+        Ok(self.engine.back(self.work, Duration::from_secs(5)).await)
+    }
+
+    /// Somebody else has the partition; whoever it is goes on with it. Our lock, if it is still ours, is given back.
+    pub(crate) async fn overtaken(&self) -> Answer {
+        tracing::info!(fence = %self.fence, "overtaken");
+        self.release().await;
+        Answer::Done("overtaken")
+    }
+
+    async fn release(&self) {
+        if let Err(error) = self.engine.write(&[self.scope.release(&self.holder)]).await {
+            tracing::info!(%error, "the lock stays until its lease is over");
+        }
+    }
+
+    async fn alert(&self, subject: &str, body: &str) -> Result<(), Error> {
+        let subject: String = subject.chars().filter(char::is_ascii).take(100).collect();
+        self.engine.ports.announcer.alert(Alert { subject, body: body.to_owned() }).await.map_err(Error::Announce)
+    }
+}
+
+impl Engine {
+    /// Resumes a dataset that was halted, after its probe ended well enough.
+    pub(crate) async fn resume(&self, dataset: &DatasetName) -> Result<(), Error> {
+        let resumed = self.write(&[Head::resume(dataset, "rebuild", self.ports.clock.now())]).await?;
+        tracing::info!(%dataset, resumed = matches!(resumed, Written::Applied { .. }), "the probe ended; the dataset goes on");
+        Ok(())
+    }
+}

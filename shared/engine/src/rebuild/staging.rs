@@ -1,0 +1,136 @@
+//! Staging: one transaction makes the staging table, copies, counts; then S3 is listed again, then verified.
+
+use tidemark_domain::failure::{FailureKind, staging_exists};
+use tidemark_domain::partition::{Batch, Listed, Phase};
+use tidemark_domain::settle;
+use tidemark_domain::sql::rebuild::{self, CopySource, Stage, Verified};
+use tidemark_domain::sql::{identifier, lookup, rows};
+use tidemark_domain::verify::{self, GuardKind, LoadCounts, SourceCounts, StageCounts};
+
+use super::statement::{Answered, Ran};
+use super::{Next, Worker};
+use crate::error::Error;
+use crate::inventory::{Recheck, manifest_url, recheck};
+use crate::ports::{Execution, ExecutionStatus};
+
+/// What was counted in Redshift. Without `loads` it isn't known which files COPY read.
+struct Counted {
+    counts: StageCounts,
+    loads: Option<LoadCounts>,
+}
+
+impl Worker<'_> {
+    /// Stages, counts, lists again, verifies.
+    pub(crate) async fn staging(&mut self) -> Result<Next, Error> {
+        let listed = self.batch.listed.clone().ok_or_else(|| Error::Stored {
+            what: format!("batch {}", self.batch.id),
+            why: "it is staging, but records nothing listed".to_owned(),
+        })?;
+        let source = (listed.objects > 0).then(|| CopySource {
+            manifest_url: manifest_url(&self.engine.settings.control_bucket, &listed.inventory),
+            role: self.engine.settings.copy_role.clone(),
+            region: None,
+        });
+        let stage = rebuild::stage(&self.request(), source.as_ref())?;
+        let execution = match self.run_statement(&stage.batch).await? {
+            Ran::Ended(execution) => execution,
+            Ran::Leave(next) => return Ok(next),
+        };
+        let counted = match self.counted(&stage, &execution).await? {
+            Ok(counted) => counted,
+            Err(next) => return Ok(next),
+        };
+        match recheck(&self.list(), &|| !self.time_left().is_zero()).await? {
+            Recheck::Same => Ok(self.verified(&listed, &counted)),
+            Recheck::Changed(key) => Ok(self.settle(FailureKind::SourceChanged, &source_changed(&key))),
+            Recheck::OutOfTime => Ok(Next::HandOff { statement: Some(execution.id) }),
+        }
+    }
+
+    async fn counted(&mut self, stage: &Stage, execution: &Execution) -> Result<Result<Counted, Next>, Error> {
+        if execution.status == ExecutionStatus::Finished {
+            let counts = self.rows(execution, stage.counts).await?;
+            let loads = match stage.loads {
+                Some(of) => self.rows(execution, of).await?,
+                None => None,
+            };
+            if let Some(counts) = counts {
+                let counts = rows::stage_counts(&self.definition, &counts)?;
+                let loads = loads.map(|rows| rows::load_counts(&rows)).transpose()?;
+                return Ok(Ok(Counted { counts, loads }));
+            }
+            return self.recount().await;
+        }
+        let error = execution.first_error().unwrap_or_default();
+        if staging_exists(error, &identifier::staging_name(self.batch.id)) {
+            // Made and filled in one transaction, its inventory recorded before: it is whole.
+            return self.recount().await;
+        }
+        Ok(Err(self.stage_failed(stage, execution).await?))
+    }
+
+    async fn recount(&mut self) -> Result<Result<Counted, Next>, Error> {
+        tracing::info!("the staging table is there already; counting it again");
+        Ok(match self.ask(&lookup::recount(&self.request())?).await? {
+            Answered::Rows(found) => Ok(Counted { counts: rows::stage_counts(&self.definition, &found)?, loads: None }),
+            Answered::Leave(next) => Err(next),
+        })
+    }
+
+    /// COPY failed: if the source isn't what was listed any more, that is why; else its errors say.
+    async fn stage_failed(&mut self, stage: &Stage, execution: &Execution) -> Result<Next, Error> {
+        let failure = self.why(&stage.batch, execution);
+        if !matches!(failure.kind, FailureKind::RejectedData | FailureKind::SourceChanged | FailureKind::Bug) {
+            return Ok(self.settle(failure.kind, &failure.message));
+        }
+        match recheck(&self.list(), &|| !self.time_left().is_zero()).await? {
+            Recheck::Changed(key) => return Ok(self.settle(FailureKind::SourceChanged, &source_changed(&key))),
+            Recheck::OutOfTime => return Ok(Next::HandOff { statement: Some(execution.id.clone()) }),
+            Recheck::Same => {}
+        }
+        if failure.kind == FailureKind::SourceChanged {
+            // Redshift missed an object that is there: it may not see it yet.
+            return Ok(self.settle(FailureKind::Unavailable, &failure.message));
+        }
+        let copy = stage.copy.and_then(|copy| execution.statements.get(copy.0 - 1));
+        let Some(query) = copy.map(|copy| copy.query_id).filter(|id| *id > 0) else {
+            return Ok(self.settle(failure.kind, &failure.message));
+        };
+        match self.ask(&lookup::load_errors(&self.request(), query)?).await? {
+            Answered::Leave(next) => Ok(next),
+            Answered::Rows(found) => {
+                let errors = rows::load_errors(&found)?;
+                let told = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+                let message = if told.is_empty() { failure.message } else { told };
+                Ok(self.settle(failure.kind, &message))
+            }
+        }
+    }
+
+    fn verified(&self, listed: &Listed, counted: &Counted) -> Next {
+        let mut accepted = settle::accepted(self.batch.accept.as_ref(), Some(listed));
+        if listed.objects == 0 {
+            accepted.insert(GuardKind::RowDrop);
+        }
+        let source = SourceCounts { objects: listed.objects, bytes: listed.bytes, rows: listed.rows };
+        let verdict = verify::staged(&self.definition, &accepted, &source, &counted.counts, counted.loads.as_ref());
+        let now = self.now();
+        if !verdict.is_good() {
+            tracing::warn!(verdict = verdict.message(), "verification failed");
+            let settlement = settle::verdict(&self.item, &self.batch, &verdict, self.patience(), now);
+            return Next::Settle { settlement, keep: self.batch.clone() };
+        }
+        tracing::info!(staged = counted.counts.staged_rows, target = counted.counts.target_rows, "verified");
+        let verified = Verified {
+            staged_rows: counted.counts.staged_rows,
+            rejected_rows: counted.loads.map_or(0, |loads| loads.rejected_rows),
+            duplicate_rows: counted.counts.duplicate_rows,
+            staged_at: now,
+        };
+        Next::Record(Batch { verified: Some(verified), ..self.batch.enter(Phase::Swapping) })
+    }
+}
+
+fn source_changed(key: &str) -> String {
+    format!("{key} changed or went while it was loaded")
+}

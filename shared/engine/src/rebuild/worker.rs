@@ -1,0 +1,209 @@
+//! A worker: one take of one partition, driven from phase to phase until it leaves.
+
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use tidemark_domain::definition::Definition;
+use tidemark_domain::failure::FailureKind;
+use tidemark_domain::id::{Fence, Generation};
+use tidemark_domain::lock::Scope;
+use tidemark_domain::partition::{Batch, Committed, PartitionItem, Phase};
+use tidemark_domain::partition_value::Partition;
+use tidemark_domain::settle::{self, Settlement};
+use tidemark_domain::sql::rebuild::{LastBatch, Request};
+use tidemark_domain::take::{Permission, Take};
+use tidemark_domain::verify::GuardKind;
+use tidemark_domain::writes;
+
+use super::{Answer, HAND_OFF_MARGIN, Seen, Work};
+use crate::Engine;
+use crate::error::Error;
+use crate::ports::Written;
+
+/// What a phase says comes next.
+pub(crate) enum Next {
+    /// RECORD the batch, go on.
+    Record(Batch),
+    /// RECORD what the look after fencing found, go on.
+    Looked { batch: Batch, newest: Option<Box<Committed>> },
+    /// Committed (or, without `last`, found unchanged): CONFIRM.
+    Confirm { last: Option<Box<Committed>> },
+    /// Something went wrong; `keep` is the batch as it goes on where it is kept.
+    Settle { settlement: Settlement, keep: Batch },
+    /// Time is up; the statement with this id runs on.
+    HandOff { statement: Option<String> },
+    /// Nothing new may be submitted.
+    Denied,
+    /// Redshift is ahead of the item: RESTORED.
+    Restored { ledger: Generation, stored: Fence },
+    /// Somebody else has the partition.
+    Overtaken,
+}
+
+/// One take of a partition.
+pub(crate) struct Worker<'a> {
+    pub(crate) engine: &'a Engine,
+    pub(crate) work: Work<'a>,
+    pub(crate) seen: &'a Seen,
+    /// The item as it was when it was taken.
+    pub(crate) item: PartitionItem,
+    pub(crate) batch: Batch,
+    /// The take's fence; the batch's own may be older.
+    pub(crate) fence: Fence,
+    pub(crate) permission: Permission,
+    pub(crate) probe: bool,
+    /// Whether the statement that ended last took the batch past its load window.
+    pub(crate) overran: bool,
+    /// Whether the statement was found FINISHED when it was taken up again.
+    pub(crate) was_over: bool,
+    stuck: bool,
+    /// The definition the batch began with.
+    pub(crate) definition: Arc<Definition>,
+    pub(crate) partition: Partition,
+    pub(crate) holder: String,
+    pub(crate) scope: Scope,
+}
+
+impl<'a> Worker<'a> {
+    /// A worker for what was just taken.
+    pub(crate) async fn new(
+        engine: &'a Engine,
+        work: Work<'a>,
+        seen: &'a Seen,
+        item: &PartitionItem,
+        take: Take,
+        holder: String,
+        scope: Scope,
+    ) -> Result<Self, Error> {
+        let dataset = &seen.id.dataset;
+        let definition = engine.definitions.get(engine.ports.state.as_ref(), dataset, &take.batch.definition).await?;
+        let partition = definition.partition(&seen.id.partition).map_err(|error| Error::Stored {
+            what: format!("partition {} under the definition its batch began with", seen.id),
+            why: error.to_string(),
+        })?;
+        tracing::info!(
+            batch = %take.batch.id, fence = %item.fence.next(), born = %take.batch.fence, covers = %take.batch.covers,
+            phase = take.batch.phase.as_str(), found = ?take.found, unresolved = take.unresolved, "taken"
+        );
+        Ok(Self {
+            engine,
+            work,
+            seen,
+            item: PartitionItem { unresolved: take.unresolved, ..item.clone() },
+            batch: take.batch,
+            fence: item.fence.next(),
+            permission: take.permission,
+            probe: take.probe,
+            overran: false,
+            was_over: false,
+            stuck: take.stuck,
+            definition,
+            partition,
+            holder,
+            scope,
+        })
+    }
+
+    /// Goes from phase to phase until the partition is left; says what becomes of the message.
+    pub(crate) async fn run(mut self) -> Answer {
+        if self.stuck {
+            let message = format!("{} takes in a row died in phase {}", self.item.tries, self.batch.phase.as_str());
+            let settlement = settle::failure(&self.item, FailureKind::Stuck, &message, self.now(), 0);
+            let keep = self.batch.clone();
+            return self.left(Next::Settle { settlement, keep }).await;
+        }
+        loop {
+            let next = match self.phase().await {
+                Ok(next) => next,
+                Err(error) => self.failed(&error),
+            };
+            match self.advance(next).await {
+                Ok(None) => {}
+                Ok(Some(leaving)) => return self.left(leaving).await,
+                Err(error) => {
+                    let leaving = self.failed(&error);
+                    return self.left(leaving).await;
+                }
+            }
+        }
+    }
+
+    async fn phase(&mut self) -> Result<Next, Error> {
+        tracing::debug!(phase = self.batch.phase.as_str(), attempt = self.batch.attempt, "enters");
+        match self.batch.phase {
+            Phase::Fencing => self.fencing().await,
+            Phase::Listing => self.listing().await,
+            Phase::Staging => self.staging().await,
+            Phase::Swapping => self.swapping().await,
+        }
+    }
+
+    /// Records what goes on, gives back what leaves.
+    async fn advance(&mut self, next: Next) -> Result<Option<Next>, Error> {
+        let (update, batch) = match next {
+            Next::Record(batch) => (writes::record(&self.seen.id, self.fence, &batch), batch),
+            Next::Looked { batch, newest } => {
+                let update = writes::record_look(&self.seen.id, self.fence, &batch, newest.as_deref());
+                self.item.last = newest.map(|newest| *newest).or(self.item.last.take());
+                self.item.unresolved = false;
+                (update, batch)
+            }
+            leaving => return Ok(Some(leaving)),
+        };
+        if let Written::Refused(_) = self.engine.write(&[update]).await? {
+            return Ok(Some(Next::Overtaken));
+        }
+        self.batch = batch;
+        Ok(None)
+    }
+
+    /// A failure of a port, or of something stored: settled by its kind; the batch goes on as it is.
+    fn failed(&self, error: &Error) -> Next {
+        tracing::warn!(%error, kind = error.kind().name(), phase = self.batch.phase.as_str(), "failed");
+        let settlement = settle::failure(&self.item, error.kind(), &error.to_string(), self.now(), self.chance());
+        Next::Settle { settlement, keep: self.batch.clone() }
+    }
+
+    /// A terminal failure of the phase's statement, seen: the batch goes on, if at all, with its next try.
+    pub(crate) fn settle(&self, kind: FailureKind, message: &str) -> Next {
+        tracing::warn!(message, kind = kind.name(), phase = self.batch.phase.as_str(), "statement failed");
+        let settlement = settle::failure(&self.item, kind, message, self.now(), self.chance());
+        Next::Settle { settlement, keep: self.batch.next_try() }
+    }
+
+    /// The batch's request, for its SQL: nothing in it but what the batch was born with.
+    pub(crate) fn request(&self) -> Request<'_> {
+        Request {
+            definition: &self.definition,
+            definition_hash: &self.batch.definition,
+            partition: &self.partition,
+            stack: &self.engine.settings.stack,
+            batch: self.batch.id,
+            fence: self.batch.fence,
+            generation: self.batch.covers,
+            epoch: self.batch.epoch,
+            statement_timeout: std::time::Duration::from_secs(self.batch.statement_timeout_seconds),
+            last: self.batch.before.as_ref().map(|before| LastBatch { batch: before.batch, rows: before.rows }),
+            accept_foreign_rows: self.batch.accept.as_ref().is_some_and(|a| a.kinds.contains(&GuardKind::ForeignRows)),
+        }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.engine.ports.clock.now()
+    }
+
+    /// A random number of thousandths, for jitter.
+    pub(crate) fn chance(&self) -> u32 {
+        u32::try_from(self.engine.ports.clock.jitter(std::time::Duration::from_secs(1)).as_millis()).unwrap_or(0)
+    }
+
+    /// The time left before the worker has to hand off; zero when it has to.
+    pub(crate) fn time_left(&self) -> SignedDuration {
+        (self.work.deadline - HAND_OFF_MARGIN).duration_since(self.now()).max(SignedDuration::ZERO)
+    }
+
+    /// The patience of guards.
+    pub(crate) fn patience(&self) -> SignedDuration {
+        SignedDuration::try_from(self.definition.tolerance.patience).unwrap_or(SignedDuration::MAX)
+    }
+}
