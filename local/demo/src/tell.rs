@@ -45,7 +45,10 @@ impl Teller {
 
     /// Something that was to be shown is not so.
     pub(crate) fn failed(&self, error: &anyhow::Error) {
-        eprintln!("{}  {BAD}✗ it did not come true{BAD:#}\n{error:?}", self.time());
+        eprintln!("{}  {BAD}✗ it did not come true{BAD:#}", self.time());
+        for cause in error.chain() {
+            eprintln!("{cause}");
+        }
     }
 
     fn time(&self) -> String {
