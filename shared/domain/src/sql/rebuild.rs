@@ -183,9 +183,9 @@ pub(super) fn name(request: &Request<'_>, phase: &str) -> String {
     format!("tidemark/{}/{}/{}/{phase}", request.definition.name, request.partition.name, request.batch)
 }
 
-/// How the session runs: none of these takes a snapshot.
+/// How the session runs: none of these takes a snapshot. A time-out of 0 would mean none.
 pub(super) fn settings(request: &Request<'_>) -> Vec<String> {
-    let milliseconds = request.statement_timeout.as_millis();
+    let milliseconds = request.statement_timeout.as_millis().max(1);
     vec![format!("SET statement_timeout TO {milliseconds}"), "SET timezone TO 'UTC'".to_owned()]
 }
 

@@ -412,6 +412,13 @@ fn a_partition_that_lacks_a_part_makes_no_sql() {
 }
 
 #[test]
+fn a_time_out_is_never_none() {
+    let born = Born::of(definition(ORDERS), day());
+    let request = Request { statement_timeout: Duration::ZERO, ..born.request() };
+    assert_eq!(rebuild::fence(&request).unwrap().statements()[0], "SET statement_timeout TO 1");
+}
+
+#[test]
 fn the_same_request_has_the_same_text() {
     let born = Born::of(definition(EVENTS), hostile()).after(3);
     assert_eq!(batches(&born, Some(&source())), batches(&born, Some(&source())));
