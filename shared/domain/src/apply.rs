@@ -4,6 +4,8 @@
 //! must not delete by the old bounds), the definition's text, the head (which owes its marks from then on), the catalog, the
 //! marks, and last that they are no longer owed.
 
+mod target;
+
 use std::collections::BTreeMap;
 
 use jiff::civil::Date;
@@ -16,6 +18,8 @@ use crate::definition::{Concurrency, Definition, parse};
 use crate::id::{DatasetName, DefinitionHash, Epoch, StackName};
 use crate::partition_value::{Partition, PartitionValue};
 use crate::update::{Change, Condition, Item, Update};
+
+pub use target::{WIDEST_STATEMENT_BYTES, column_problems, foreign_rows, width_problem};
 
 /// More partitions than this are not marked at once, so that live marks never queue behind them.
 pub const MARKS_AT_MOST: usize = 1_000;

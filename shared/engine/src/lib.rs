@@ -9,16 +9,19 @@ use tidemark_domain::id::StackName;
 use tidemark_domain::sql::rebuild::CopyRole;
 
 mod announce;
+pub mod apply;
 #[cfg(feature = "contract")]
 pub mod contract;
 pub mod definitions;
 pub mod error;
+pub mod init;
 pub mod inventory;
 pub mod mark;
 #[cfg(feature = "memory")]
 pub mod memory;
 pub mod ports;
 pub mod rebuild;
+pub mod run;
 pub mod sweep;
 
 /// The ports of one process.

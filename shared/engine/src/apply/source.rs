@@ -1,0 +1,96 @@
+//! What lies below a dataset's root: its partitions, and signs of a table format whose files can't be loaded as they lie.
+
+use std::collections::BTreeSet;
+
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
+use jiff::Timestamp;
+use tidemark_domain::apply::in_lookback;
+use tidemark_domain::definition::Definition;
+use tidemark_domain::id::PartitionName;
+use tidemark_domain::object_key::{TableFormat, is_hidden};
+
+use crate::ports::{ListedObject, ObjectError, Objects};
+
+/// So many listings run at once.
+const LISTINGS_AT_ONCE: usize = 16;
+
+/// The partitions in the lookback that have data, whatever the spelling of their folders.
+pub(super) async fn partitions(
+    objects: &dyn Objects,
+    definition: &Definition,
+    now: Timestamp,
+) -> Result<BTreeSet<PartitionName>, ObjectError> {
+    let mut folders = vec![String::new()];
+    for _ in 0..definition.layout.levels() {
+        let below = stream::iter(folders).map(|folder| folders_in(objects, definition, folder));
+        folders = below.buffered(LISTINGS_AT_ONCE).try_concat().await?;
+    }
+    // A folder is of the partition that an object in it would be of.
+    let ending = definition.layout.suffix().unwrap_or_default();
+    let leaves = folders.into_iter().filter_map(|folder| {
+        let partition = definition.partition_of(&format!("{folder}x{ending}")).ok()?;
+        in_lookback(definition, &partition, now).then_some((partition.name, folder))
+    });
+    let leaves = stream::iter(leaves).map(async |(name, folder)| {
+        let found = has_data(objects, definition, &folder).await?;
+        Ok::<_, ObjectError>(found.then_some(name))
+    });
+    let found: Vec<Option<PartitionName>> = leaves.buffered(LISTINGS_AT_ONCE).try_collect().await?;
+    Ok(found.into_iter().flatten().collect())
+}
+
+/// The table format of which there is a sign right below the root.
+pub(super) async fn table_format(
+    objects: &dyn Objects,
+    definition: &Definition,
+) -> Result<Option<TableFormat>, ObjectError> {
+    let root = &definition.source;
+    let mut names = Vec::new();
+    for prefix in ["_delta_log/", ".hoodie/", "metadata/"] {
+        // One page: the logs of all three formats begin with their folder.
+        let page = objects.list(&root.bucket, &format!("{}{prefix}", root.prefix), false, None, None).await?;
+        names.extend(page.objects.into_iter().map(|object| object.key));
+    }
+    Ok(names.iter().filter_map(|key| root.below(&root.bucket, key)).find_map(TableFormat::of))
+}
+
+/// The folders in a folder, as prefixes below the root; hidden ones hold no data.
+async fn folders_in(
+    objects: &dyn Objects,
+    definition: &Definition,
+    folder: String,
+) -> Result<Vec<String>, ObjectError> {
+    let root = &definition.source;
+    let prefix = format!("{}{folder}", root.prefix);
+    let mut folders = Vec::new();
+    let mut next = None;
+    loop {
+        let page = objects.list(&root.bucket, &prefix, true, None, next.as_deref()).await?;
+        let below = page.prefixes.iter().filter_map(|prefix| root.below(&root.bucket, prefix));
+        folders.extend(below.filter(|below| !is_hidden(below.trim_end_matches('/'))).map(str::to_owned));
+        next = page.next;
+        if next.is_none() {
+            return Ok(folders);
+        }
+    }
+}
+
+async fn has_data(objects: &dyn Objects, definition: &Definition, folder: &str) -> Result<bool, ObjectError> {
+    let root = &definition.source;
+    let prefix = format!("{}{folder}", root.prefix);
+    let is_data = |object: &ListedObject| {
+        let name = object.key.strip_prefix(&prefix);
+        object.size > 0 && name.is_some_and(|name| definition.layout.check_object(name).is_ok())
+    };
+    let mut next = None;
+    loop {
+        let page = objects.list(&root.bucket, &prefix, true, None, next.as_deref()).await?;
+        if page.objects.iter().any(is_data) {
+            return Ok(true);
+        }
+        next = page.next;
+        if next.is_none() {
+            return Ok(false);
+        }
+    }
+}
