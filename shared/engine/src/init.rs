@@ -3,7 +3,7 @@
 use tidemark_domain::sql::rows::{RowError, installed_version};
 use tidemark_domain::sql::{SqlError, install};
 
-use crate::ports::{Clock, Warehouse};
+use crate::Ports;
 use crate::run::{RunError, ask, run};
 
 /// What `init` did.
@@ -43,12 +43,12 @@ pub enum InitError {
 }
 
 /// Installs, or installs again.
-pub async fn init(warehouse: &dyn Warehouse, clock: &dyn Clock) -> Result<Installed, InitError> {
-    let before = version(warehouse, clock).await?;
+pub async fn init(ports: &Ports) -> Result<Installed, InitError> {
+    let before = version(ports).await?;
     if let Some(installed) = before.filter(|installed| *installed > u64::from(install::VERSION)) {
         return Err(InitError::Newer { installed, known: install::VERSION });
     }
-    run(warehouse, clock, &install::install()?).await?;
+    run(ports, &install::install()?).await?;
     Ok(match before {
         None => Installed::Made,
         Some(from) if from < u64::from(install::VERSION) => Installed::Upgraded { from },
@@ -57,8 +57,8 @@ pub async fn init(warehouse: &dyn Warehouse, clock: &dyn Clock) -> Result<Instal
 }
 
 /// The version that is installed; `None` where there is none.
-pub async fn version(warehouse: &dyn Warehouse, clock: &dyn Clock) -> Result<Option<u64>, InitError> {
-    match ask(warehouse, clock, &install::installed_version()?).await {
+pub async fn version(ports: &Ports) -> Result<Option<u64>, InitError> {
+    match ask(ports, &install::installed_version()?).await {
         Ok(rows) => Ok(installed_version(&rows)?),
         Err(RunError::Failed { message, .. }) if message.contains("does not exist") => Ok(None),
         Err(error) => Err(error.into()),

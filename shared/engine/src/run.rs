@@ -3,7 +3,8 @@
 
 use tidemark_domain::sql::Batch;
 
-use crate::ports::{Clock, Effect, Execution, ExecutionStatus, StatementResult, Submission, Warehouse, WarehouseError};
+use crate::Ports;
+use crate::ports::{Effect, Execution, ExecutionStatus, StatementResult, Submission, WarehouseError};
 
 /// The longest one call waits.
 const WAIT_SECONDS: u32 = 30;
@@ -41,41 +42,41 @@ pub enum RunError {
 }
 
 /// Runs a batch; it is committed when this comes back well.
-pub async fn run(warehouse: &dyn Warehouse, clock: &dyn Clock, batch: &Batch) -> Result<Execution, RunError> {
+pub async fn run(ports: &Ports, batch: &Batch) -> Result<Execution, RunError> {
     let name = || batch.name().to_owned();
-    let mut execution = submit(warehouse, clock, batch).await?;
+    let mut execution = submit(ports, batch).await?;
     for _ in 0..WAITS_AT_MOST {
         match execution.status {
             ExecutionStatus::Finished => return Ok(execution),
             ExecutionStatus::Failed | ExecutionStatus::Aborted => {
-                let told = warehouse.describe(&execution.id, 0).await?.unwrap_or(execution);
+                let told = ports.warehouse.describe(&execution.id, 0).await?.unwrap_or(execution);
                 let message = told.first_error().unwrap_or("it was cancelled").to_owned();
                 return Err(RunError::Failed { name: name(), message });
             }
             ExecutionStatus::Running => {
-                let told = warehouse.describe(&execution.id, WAIT_SECONDS).await?;
+                let told = ports.warehouse.describe(&execution.id, WAIT_SECONDS).await?;
                 execution = told.ok_or_else(|| RunError::Forgotten { name: name() })?;
             }
         }
     }
-    warehouse.cancel(&execution.id).await?;
+    ports.warehouse.cancel(&execution.id).await?;
     Err(RunError::TooSlow { name: name() })
 }
 
 /// Runs a batch and gives the rows of its last statement.
-pub async fn ask(warehouse: &dyn Warehouse, clock: &dyn Clock, batch: &Batch) -> Result<StatementResult, RunError> {
-    let execution = run(warehouse, clock, batch).await?;
+pub async fn ask(ports: &Ports, batch: &Batch) -> Result<StatementResult, RunError> {
+    let execution = run(ports, batch).await?;
     let id = if batch.statements().len() == 1 { execution.id } else { batch.last().id(&execution.id) };
-    Ok(warehouse.result(&id).await?)
+    Ok(ports.warehouse.result(&id).await?)
 }
 
-async fn submit(warehouse: &dyn Warehouse, clock: &dyn Clock, batch: &Batch) -> Result<Execution, RunError> {
-    let token = clock.id().to_string();
+async fn submit(ports: &Ports, batch: &Batch) -> Result<Execution, RunError> {
+    let token = ports.clock.id().to_string();
     let submission =
         Submission { statements: batch.statements(), name: batch.name(), token: &token, wait_seconds: WAIT_SECONDS };
     let mut submitted = 1;
     loop {
-        match warehouse.submit(submission.clone()).await {
+        match ports.warehouse.submit(submission.clone()).await {
             Err(error) if error.effect == Effect::Unknown && submitted < SUBMISSIONS_AT_MOST => submitted += 1,
             answer => return Ok(answer?),
         }

@@ -56,11 +56,11 @@ pub async fn carry_out(ports: &Ports, wish: Wish<'_>, plan: &Plan) -> Result<Don
 /// Fence table and procedures, and the guard row: before anything else says that the new definition is in force.
 async fn prepare_target(ports: &Ports, wish: Wish<'_>, dataset: &DatasetPlan) -> Result<(), ApplyError> {
     let (Some(definition), Some(ownership)) = (&dataset.definition, dataset.ownership) else { return Ok(()) };
-    run(ports.warehouse.as_ref(), ports.clock.as_ref(), &install::install_target(&definition.target)?).await?;
+    run(ports, &install::install_target(&definition.target)?).await?;
     if ownership.write_guard {
         let (epoch, takes_over) = (ownership.epoch, ownership.takes_over);
         let own = install::own(&definition.target, wish.stack, &definition.name, epoch, takes_over)?;
-        run(ports.warehouse.as_ref(), ports.clock.as_ref(), &own).await?;
+        run(ports, &own).await?;
     }
     Ok(())
 }

@@ -31,7 +31,7 @@ pub async fn survey(ports: &Ports, wish: Wish<'_>) -> Result<Plan, ApplyError> {
     let (catalog, stored) = read_stored(ports, wish).await?;
     let comparisons = compare(wish.definitions, &stored);
     let mut plan = Plan { catalog: new_catalog(catalog, wish)?, ..Plan::default() };
-    match version(ports.warehouse.as_ref(), ports.clock).await? {
+    match version(ports).await? {
         Some(found) if found >= u64::from(install::VERSION) => {}
         _ => {
             plan.problems.push("redshift isn't prepared for this release; run `tidemark init`".to_owned());
@@ -128,12 +128,12 @@ async fn read_targets(ports: &Ports, wish: Wish<'_>) -> Result<Targets, ApplyErr
     let targets: Vec<&TableName> = wish.definitions.iter().map(|definition| &definition.target).collect();
     let (mut tables, mut guards) = (BTreeMap::new(), BTreeMap::new());
     for targets in targets.chunks(questions::TARGETS_AT_ONCE) {
-        let rows = ask(ports.warehouse.as_ref(), ports.clock.as_ref(), &questions::columns(targets)?).await?;
+        let rows = ask(ports, &questions::columns(targets)?).await?;
         tables.extend(questions::read_columns(&rows)?);
         let fenced: Vec<&TableName> =
             targets.iter().copied().filter(|target| tables.contains_key(&questions::fence_table(target))).collect();
         if !fenced.is_empty() {
-            let rows = ask(ports.warehouse.as_ref(), ports.clock.as_ref(), &questions::guards(&fenced)?).await?;
+            let rows = ask(ports, &questions::guards(&fenced)?).await?;
             guards.extend(questions::read_guards(&rows)?);
         }
     }
@@ -203,7 +203,7 @@ async fn look_at_partitions(
     // Columns that aren't there are a problem told already.
     if counts_rows && column_problems(definition, targets.tables.get(&definition.target).map(Vec::as_slice)).is_empty()
     {
-        let rows = ask(ports.warehouse.as_ref(), ports.clock.as_ref(), &questions::row_groups(definition)?).await?;
+        let rows = ask(ports, &questions::row_groups(definition)?).await?;
         dataset.foreign_cut = rows.len() >= questions::GROUPS_AT_MOST;
         let foreign = foreign_rows(definition, &questions::read_row_groups(definition, &rows)?, &last);
         dataset.foreign = foreign.into_iter().map(|(partition, rows)| ForeignRows { partition, rows }).collect();
@@ -218,10 +218,7 @@ fn counts_rows(comparison: &Comparison, ownership: Option<&Ownership>) -> bool {
 }
 
 /// The dataset's partitions in the state table, with their last batch.
-async fn in_state(
-    ports: &Ports,
-    dataset: &DatasetName,
-) -> Result<Vec<(PartitionName, Option<Committed>)>, ApplyError> {
+async fn in_state(ports: &Ports, dataset: &DatasetName) -> Result<Vec<(PartitionName, Option<Committed>)>, ApplyError> {
     let mut partitions: Vec<(PartitionName, Option<Committed>)> = Vec::new();
     loop {
         let after = partitions.last().map(|(name, _)| name.clone());
