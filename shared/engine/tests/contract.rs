@@ -8,8 +8,10 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tidemark_engine::contract::announcer::Witness;
 use tidemark_engine::contract::queue::{Inbox, Received};
-use tidemark_engine::contract::{announcer, objects, queue, state};
-use tidemark_engine::memory::{ManualClock, MemoryAnnouncer, MemoryObjects, MemoryQueue, MemoryState};
+use tidemark_engine::contract::{announcer, objects, queue, state, warehouse};
+use tidemark_engine::memory::{
+    ManualClock, MemoryAnnouncer, MemoryObjects, MemoryQueue, MemoryState, MemoryWarehouse, Pace,
+};
 use tidemark_engine::ports::Alert;
 
 fn clock() -> ManualClock {
@@ -73,4 +75,13 @@ impl Witness for Listener {
 async fn the_announcer_twin_keeps_the_contract() {
     let twin = MemoryAnnouncer::default();
     announcer::all(&twin, &Listener(twin.clone())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_warehouse_twin_keeps_the_contract() {
+    let clock = clock();
+    let twin = MemoryWarehouse::new(clock.clone(), MemoryObjects::new(clock, &[]));
+    twin.set_pace("/slow", Pace::After(Duration::from_secs(5)));
+    let setup = warehouse::Setup { tables: "public.contract_".into(), slow: "SET timezone TO 'UTC'".into() };
+    warehouse::all(Arc::new(twin), &setup).await;
 }

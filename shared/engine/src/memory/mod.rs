@@ -8,14 +8,18 @@ mod clock;
 mod faults;
 mod objects;
 mod queue;
+mod redshift;
 mod state;
+mod warehouse;
 
 pub use announcer::MemoryAnnouncer;
 pub use clock::ManualClock;
 pub use faults::{Fault, Faulty, Plan, Step};
 pub use objects::{MemoryObjects, ObjectChange};
 pub use queue::{DeadLetter, Delivery, MemoryQueue};
+pub use redshift::{FileError, FileReader, FileRow, lines};
 pub use state::MemoryState;
+pub use warehouse::{Backup, End, MemoryWarehouse, Pace, Running};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,0 +1,67 @@
+//! Reads the product's own SQL, as far as it has to be understood: splits outside of quotes, literals, lists.
+
+/// Splits at the first `pattern` that stands outside of quotes. `pattern` itself holds none.
+pub(super) fn split<'a>(sql: &'a str, pattern: &str) -> Option<(&'a str, &'a str)> {
+    let mut quote = None;
+    for (at, c) in sql.char_indices() {
+        match quote {
+            // A doubled quote ends and begins again: no pattern fits between.
+            Some(open) if c == open => quote = None,
+            Some(_) => {}
+            None if sql[at..].starts_with(pattern) => return Some((&sql[..at], &sql[at + pattern.len()..])),
+            None if c == '\'' || c == '"' => quote = Some(c),
+            None => {}
+        }
+    }
+    None
+}
+
+/// What stands between two patterns, both outside of quotes.
+pub(super) fn between<'a>(sql: &'a str, start: &str, end: &str) -> Option<&'a str> {
+    Some(split(split(sql, start)?.1, end)?.0)
+}
+
+/// The items of a list, without its brackets.
+pub(super) fn items(list: &str) -> Vec<&str> {
+    let mut items = vec![];
+    let mut rest = list;
+    while let Some((item, after)) = split(rest, ", ") {
+        items.push(item);
+        rest = after;
+    }
+    items.push(rest);
+    items
+}
+
+/// The text of a literal.
+pub(super) fn literal(text: &str) -> Option<String> {
+    let inner = text.trim().strip_prefix('\'')?.strip_suffix('\'')?;
+    Some(inner.replace("''", "'").replace("\\\\", "\\"))
+}
+
+/// A quoted identifier at the start, unquoted, and what follows it.
+pub(super) fn identifier(sql: &str) -> Option<(String, &str)> {
+    let (name, rest) = sql.strip_prefix('"')?.split_once('"')?;
+    Some((name.to_owned(), rest))
+}
+
+/// The name of a staging table after `prefix`.
+pub(super) fn staging(sql: &str, prefix: &str) -> Option<String> {
+    let (_, rest) = split(sql, &format!("{prefix}tidemark_staging."))?;
+    Some(identifier(rest)?.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_inside_quotes_splits() {
+        let sql = r#"CALL tidemark."claim ("('it''s, ( \\', 7, 'x')"#;
+        let (head, args) = split(sql, "(").unwrap();
+        assert_eq!(head, r#"CALL tidemark."claim (""#);
+        assert_eq!(items(args.strip_suffix(')').unwrap()), [r"'it''s, ( \\'", "7", "'x'"]);
+        assert_eq!(literal(r"'it''s, ( \\'").unwrap(), r"it's, ( \");
+        assert_eq!(split("'a = b'", " = "), None);
+    }
+}
