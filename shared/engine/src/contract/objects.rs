@@ -211,7 +211,7 @@ pub async fn a_missing_bucket_is_misconfigured(objects: &dyn Objects) {
 /// While an object is put again and again, a reader sees one of them whole.
 pub async fn a_reader_sees_an_object_whole(objects: Arc<dyn Objects>, bucket: &str) {
     let key = format!("{}/raced", fresh());
-    put(&*objects, bucket, &key, &[0; 100_000]).await;
+    put(&*objects, bucket, &key, &vec![0; 100_000]).await;
     let writers: Vec<_> = (0..4_u8)
         .map(|writer| {
             let (objects, bucket, key) = (objects.clone(), bucket.to_owned(), key.clone());

@@ -5,8 +5,10 @@
 //! system views of COPY stay, as they do in Redshift. Primary keys are not enforced.
 
 mod fence;
+mod questions;
 mod rows;
 mod statements;
+mod swap;
 mod text;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -67,8 +67,8 @@ pub(super) fn duplicates(rows: &[FileRow]) -> usize {
 /// What a COPY did, as the system views tell it, also after its transaction was rolled back.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Load {
-    /// Names and `ETags` of the files that were loaded.
-    pub(super) files: Vec<(String, String)>,
+    /// The files that were loaded.
+    pub(super) files: Vec<String>,
     /// Rows of `sys_load_error_detail`, as they are asked for.
     pub(super) errors: Vec<Vec<Field>>,
 }
@@ -91,9 +91,9 @@ struct Meta {
     content_length: u64,
 }
 
-fn object(objects: &MemoryObjects, url: &str) -> Option<(Bytes, String)> {
+fn object(objects: &MemoryObjects, url: &str) -> Option<Bytes> {
     let (bucket, key) = url.strip_prefix("s3://")?.split_once('/')?;
-    objects.object(bucket, key)
+    Some(objects.object(bucket, key)?.0)
 }
 
 /// COPY: the rows of every file of a manifest; up to `max_errors` - 1 bad files are left out, as rejected rows would be.
@@ -105,7 +105,7 @@ pub(super) fn copy(
     read: FileReader,
     load: &mut Load,
 ) -> Result<Vec<FileRow>, String> {
-    let (manifest, _) = object(objects, manifest_url).ok_or_else(|| {
+    let manifest = object(objects, manifest_url).ok_or_else(|| {
         "ERROR: Problem reading manifest file - S3ServiceException:The specified key does not exist.,Status 404"
             .to_owned()
     })?;
@@ -113,7 +113,7 @@ pub(super) fn copy(
         serde_json::from_slice(&manifest).map_err(|e| format!("ERROR: Problem reading manifest file - {e}"))?;
     let mut rows = vec![];
     for entry in manifest.entries {
-        let Some((bytes, etag)) = object(objects, &entry.url) else {
+        let Some(bytes) = object(objects, &entry.url) else {
             if entry.mandatory {
                 return Err("ERROR: Mandatory url is not present in manifest file".to_owned());
             }
@@ -145,7 +145,7 @@ pub(super) fn copy(
                 }
             }
         }
-        load.files.push((entry.url, etag));
+        load.files.push(entry.url);
     }
     if load.files.is_empty() {
         return Err("ERROR: The specified S3 prefix does not exist".to_owned());

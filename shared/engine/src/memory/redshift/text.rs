@@ -4,13 +4,13 @@
 pub(super) fn split<'a>(sql: &'a str, pattern: &str) -> Option<(&'a str, &'a str)> {
     let mut quote = None;
     for (at, c) in sql.char_indices() {
-        match quote {
+        if let Some(open) = quote {
             // A doubled quote ends and begins again: no pattern fits between.
-            Some(open) if c == open => quote = None,
-            Some(_) => {}
-            None if sql[at..].starts_with(pattern) => return Some((&sql[..at], &sql[at + pattern.len()..])),
-            None if c == '\'' || c == '"' => quote = Some(c),
-            None => {}
+            quote = Some(open).filter(|open| *open != c);
+        } else if sql[at..].starts_with(pattern) {
+            return Some((&sql[..at], &sql[at + pattern.len()..]));
+        } else if c == '\'' || c == '"' {
+            quote = Some(c);
         }
     }
     None
