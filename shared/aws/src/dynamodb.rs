@@ -226,22 +226,69 @@ impl StateStore for StateTable {
         }
         Ok(entries)
     }
+
+    async fn partitions(
+        &self,
+        dataset: &DatasetName,
+        after: Option<&PartitionName>,
+        limit: usize,
+    ) -> Result<Vec<(PartitionName, Item)>, StateError> {
+        // The least sort key beyond `after`, and one beyond all partitions: `$` comes after `#`.
+        let first = after.map_or_else(|| PARTITION.to_owned(), |name| format!("{PARTITION}{name}\u{0}"));
+        let mut found = Vec::new();
+        let mut start = None;
+        while found.len() < limit {
+            let answer = self
+                .client
+                .query()
+                .table_name(&self.table)
+                .consistent_read(true)
+                .key_condition_expression("pk = :0 AND sk BETWEEN :1 AND :2")
+                .expression_attribute_values(":0", AttributeValue::S(format!("{DATASET}{dataset}")))
+                .expression_attribute_values(":1", AttributeValue::S(first.clone()))
+                .expression_attribute_values(":2", AttributeValue::S("PARTITION$".to_owned()))
+                .limit(i32::try_from(limit - found.len()).unwrap_or(i32::MAX))
+                .set_exclusive_start_key(start)
+                .send()
+                .await
+                .map_err(|e| Fault::of("Query", &e))?;
+            for item in answer.items() {
+                let Some(id) = partition_of(item) else { continue };
+                found.push((id.partition, from_item(item)?));
+            }
+            start = answer.last_evaluated_key().cloned();
+            if start.is_none() {
+                break;
+            }
+        }
+        Ok(found)
+    }
 }
 
-/// An index entry. One that isn't of ours is told and passed over: it must not keep the others from being woken.
-fn entry(item: &Attributes, range: &str) -> Option<DueEntry> {
+/// How keys of a dataset's items begin.
+const DATASET: &str = "DATASET#";
+const PARTITION: &str = "PARTITION#";
+
+/// The partition that an item is of. An item that isn't one of ours is told and passed over: it must not keep the others
+/// from being seen.
+fn partition_of(item: &Attributes) -> Option<PartitionId> {
     let text = |name: &str| item.get(name).and_then(|a| a.as_s().ok());
     let read = || {
-        let dataset = DatasetName::new(text("pk")?.strip_prefix("DATASET#")?).ok()?;
-        let partition = PartitionName::new(text("sk")?.strip_prefix("PARTITION#")?).ok()?;
-        let at = item.get(range)?.as_n().ok()?.parse().ok().and_then(|ms| Timestamp::from_millisecond(ms).ok())?;
-        Some(DueEntry { id: PartitionId { dataset, partition }, at })
+        let dataset = DatasetName::new(text("pk")?.strip_prefix(DATASET)?).ok()?;
+        let partition = PartitionName::new(text("sk")?.strip_prefix(PARTITION)?).ok()?;
+        Some(PartitionId { dataset, partition })
     };
-    let entry = read();
-    if entry.is_none() {
-        tracing::error!(pk = text("pk"), sk = text("sk"), "an item in the index is no partition of ours");
+    let id = read();
+    if id.is_none() {
+        tracing::error!(pk = text("pk"), sk = text("sk"), "an item that is no partition stands among the partitions");
     }
-    entry
+    id
+}
+
+/// An index entry; `range` is the index's range key, in milliseconds.
+fn entry(item: &Attributes, range: &str) -> Option<DueEntry> {
+    let at = item.get(range)?.as_n().ok()?.parse().ok().and_then(|ms| Timestamp::from_millisecond(ms).ok())?;
+    Some(DueEntry { id: partition_of(item)?, at })
 }
 
 /// What the cancellation of a transaction means.

@@ -124,9 +124,9 @@ impl Warehouse for RedshiftWarehouse {
     async fn submit(&self, submission: Submission<'_>) -> Result<Execution, WarehouseError> {
         let submission = &submission;
         match submission.statements.len() {
-            1 => waiting(ApiCall::Submit, submission.wait_seconds, |wait| self.execute(submission, wait)).await,
+            1 => waiting(submission.wait_seconds, |wait| self.execute(submission, wait)).await,
             2..=STATEMENTS_AT_MOST => {
-                waiting(ApiCall::Submit, submission.wait_seconds, |wait| self.execute_batch(submission, wait)).await
+                waiting(submission.wait_seconds, |wait| self.execute_batch(submission, wait)).await
             }
             n => Err(WarehouseError {
                 operation: "BatchExecuteStatement",
@@ -138,7 +138,7 @@ impl Warehouse for RedshiftWarehouse {
     }
 
     async fn describe(&self, id: &str, wait_seconds: u32) -> Result<Option<Execution>, WarehouseError> {
-        match waiting(ApiCall::Describe, wait_seconds, |wait| self.describe_once(id, wait)).await {
+        match waiting(wait_seconds, |wait| self.describe_once(id, wait)).await {
             Ok(execution) => Ok(Some(execution)),
             Err(error) if refusal(ApiCall::Describe, &error) == ApiRefusal::NoSuchStatement => Ok(None),
             Err(error) => Err(error),
@@ -177,12 +177,12 @@ impl Warehouse for RedshiftWarehouse {
 }
 
 /// Makes a call that waits; the same again without waiting where too many wait for the statement already.
-async fn waiting<T, F>(call: ApiCall, wait: u32, make: impl Fn(u32) -> F) -> Result<T, WarehouseError>
+async fn waiting<T, F>(wait: u32, make: impl Fn(u32) -> F) -> Result<T, WarehouseError>
 where
     F: Future<Output = Result<T, Fault>>,
 {
     match make(wait).await.map_err(WarehouseError::from) {
-        Err(error) if wait > 0 && refusal(call, &error) == ApiRefusal::TooManyWaiters => Ok(make(0).await?),
+        Err(error) if wait > 0 && error.code == "ActiveWaitingRequestsExceededException" => Ok(make(0).await?),
         done => done,
     }
 }
