@@ -1,6 +1,8 @@
 //! What stands in the state table and in the queues, read with the SDK alone.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -125,7 +127,7 @@ impl World {
     pub async fn send(&self, queue: Queue, body: &str) -> Result<()> {
         let mut send = self.sqs.send_message().queue_url(self.url(queue)?).message_body(body);
         if queue == Queue::Partitions {
-            let id = self.fresh();
+            let id = fresh();
             send = send.message_group_id("by-hand").message_deduplication_id(id);
         }
         send.send().await.with_context(|| format!("cannot send to {queue:?}"))?;
@@ -150,6 +152,13 @@ impl World {
         }
         Ok(messages)
     }
+}
+
+/// A text nobody else has.
+fn fresh() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    format!("{now}-{}", COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
 fn object(item: &HashMap<String, AttributeValue>) -> Result<Value> {

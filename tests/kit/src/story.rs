@@ -13,7 +13,7 @@ use crate::target::{Landed, Target};
 use crate::world::World;
 
 /// How long anything may take that is waited for.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Lines of a function's log that are told when something didn't come true.
 const LOG_LINES: usize = 25;
@@ -122,7 +122,7 @@ impl World {
             Err(error) => format!("{error:#}"),
         };
         let depths = self.depths().await.unwrap_or_else(|error| format!("{error:#}"));
-        let mut told = format!("state item of {partition}: {item}\nqueues: {depths}");
+        let mut told = vec![format!("state item of {partition}: {item}"), format!("queues: {depths}")];
         for output in ["MarkFunctionName", "RebuildFunctionName", "SweepFunctionName"] {
             let lines = match self.stack.output(output) {
                 Ok(function) => self.stack.function_logs(function).await,
@@ -130,9 +130,9 @@ impl World {
             };
             let lines = lines.unwrap_or_else(|error| vec![format!("{error:#}")]);
             let tail = lines[lines.len().saturating_sub(LOG_LINES)..].join("\n  ");
-            told.push_str(&format!("\nlast lines of {output}:\n  {tail}"));
+            told.push(format!("last lines of {output}:\n  {tail}"));
         }
-        told.push_str(&format!("\nserver logs: {}\n", self.cloud.logs().display()));
-        told
+        told.push(format!("server logs: {}", self.cloud.logs().display()));
+        told.join("\n")
     }
 }

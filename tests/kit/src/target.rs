@@ -97,12 +97,14 @@ impl World {
         Ok(files)
     }
 
-    /// In which of the four states a batch was found before it landed, by rebuild's log.
+    /// In which of the four states a batch was found by the take that went on with it, by rebuild's log.
     pub async fn found_state(&self, batch: &str) -> Result<String> {
         let logs = self.stack.function_logs(self.stack.output("RebuildFunctionName")?).await?;
         let told = logs.iter().filter(|line| line.contains(batch)).find_map(|line| {
             let line: Value = serde_json::from_str(line).ok()?;
-            Some(line.get("recovered")?.as_str()?.to_owned())
+            let fields = line.get("fields").unwrap_or(&line);
+            let found = fields.get("found")?.as_str()?.strip_prefix("Some(")?.strip_suffix(')')?;
+            Some(words(found))
         });
         told.with_context(|| format!("rebuild's log does not tell in which state batch {batch} was found"))
     }
@@ -113,4 +115,16 @@ impl World {
         let row = self.sql.query_one(statement, &[&batch]).await.context("cannot read the history of loads")?;
         Ok(row.try_get(0)?)
     }
+}
+
+/// `DuringStaging` as `during staging`.
+fn words(name: &str) -> String {
+    let mut words = String::new();
+    for letter in name.chars() {
+        if letter.is_uppercase() && !words.is_empty() {
+            words.push(' ');
+        }
+        words.extend(letter.to_lowercase());
+    }
+    words
 }

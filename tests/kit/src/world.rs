@@ -2,8 +2,6 @@
 
 use std::path::PathBuf;
 use std::process::ExitStatus;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 use std::{env, fs};
 
 use anyhow::{Context, Result, ensure};
@@ -160,12 +158,5 @@ impl World {
     /// A statement on the database below Redshift, as superuser.
     pub async fn execute(&self, statement: &str) -> Result<()> {
         self.sql.batch_execute(statement).await.with_context(|| format!("cannot run {statement}"))
-    }
-
-    /// A text nobody else has.
-    pub(crate) fn fresh(&self) -> String {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-        format!("{now}-{}", COUNT.fetch_add(1, Ordering::Relaxed))
     }
 }

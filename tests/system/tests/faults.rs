@@ -35,7 +35,7 @@ async fn rebuild_killed_while_copy_runs_is_found_during_staging_and_loads_once()
     let view = world.wait_true(&day).await?;
     assert_eq!(view.landed.len(), 1);
     let batch = &view.landed[0].batch;
-    assert_eq!(world.found_state(batch).await?, "during_staging");
+    assert_eq!(world.found_state(batch).await?, "during staging");
     assert_eq!(world.copies(batch).await?, 1, "the COPY went on, and was not made again");
     Ok(())
 }
