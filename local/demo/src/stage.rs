@@ -3,7 +3,7 @@
 use anyhow::Result;
 use tidemark_kit::{Settings, World};
 
-use crate::tell::Teller;
+use crate::tell::{Teller, text};
 
 /// A world, and what the acts need to tell.
 pub(crate) struct Stage {
@@ -42,20 +42,20 @@ impl Stage {
     pub(crate) fn tell_how_to_reach(&self, teller: &mut Teller) -> Result<()> {
         let world = &self.world;
         teller.act("Everything is still up");
-        teller.text("look into Redshift:");
-        teller.text(format!("  {}", world.cloud.psql_line(world.stack.database())));
-        teller.text("reach the local cloud with the command, or with any AWS client:");
+        text("look into Redshift:");
+        text(format!("  {}", world.cloud.psql_line(world.stack.database())));
+        text("reach the local cloud with the command, or with any AWS client:");
         for (name, value) in world.environment()? {
-            teller.text(format!("  export {name}={value}"));
+            text(format!("  export {name}={value}"));
         }
         let tidemark = world.cloud.binary("tidemark")?.display();
-        teller.text(format!("  {tidemark} show orders dt=2026-11-01"));
-        teller.text(format!(
+        text(format!("  {tidemark} show orders dt=2026-11-01"));
+        text(format!(
             "the data bucket is s3://{}, the logs are in {}",
             world.stack.data_bucket(),
             world.cloud.logs().display()
         ));
-        teller.text("Ctrl-C ends it all.");
+        text("Ctrl-C ends it all.");
         Ok(())
     }
 }

@@ -38,11 +38,6 @@ impl Teller {
         println!("{}  {GOOD}✓{GOOD:#} {what}", self.time());
     }
 
-    /// Plain text, without time.
-    pub(crate) fn text(&self, what: impl Display) {
-        println!("{what}");
-    }
-
     /// Something that was to be shown is not so.
     pub(crate) fn failed(&self, error: &anyhow::Error) {
         eprintln!("{}  {BAD}✗ it did not come true{BAD:#}", self.time());
@@ -54,6 +49,11 @@ impl Teller {
     fn time(&self) -> String {
         format!("{DIM}{:6.1} s{DIM:#}", self.began.elapsed().as_secs_f64())
     }
+}
+
+/// Plain text, without time.
+pub(crate) fn text(what: impl Display) {
+    println!("{what}");
 }
 
 /// A word in the colour of its truth.

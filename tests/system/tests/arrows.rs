@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use anyhow::{Context, Result};
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, NodeDep, PackageId};
 
 const DOMAIN: &str = "tidemark-domain";
@@ -19,18 +20,18 @@ struct Arrows {
 }
 
 impl Arrows {
-    fn read() -> Self {
+    fn read() -> Result<Self> {
         let platform = ["--filter-platform".to_owned(), "aarch64-unknown-linux-gnu".to_owned()];
-        let metadata = MetadataCommand::new().other_options(platform).exec().unwrap();
-        let graph = graph(&metadata);
+        let metadata = MetadataCommand::new().other_options(platform).exec()?;
+        let graph = graph(&metadata)?;
         let names: BTreeMap<&PackageId, String> =
             metadata.packages.iter().map(|package| (&package.id, package.name.to_string())).collect();
         let named = |ids: Vec<&PackageId>| -> BTreeSet<String> { ids.iter().map(|id| names[id].clone()).collect() };
         let members = || metadata.workspace_members.iter();
-        Self {
+        Ok(Self {
             direct: members().map(|id| (names[id].clone(), named(graph[id].clone()))).collect(),
             all: members().map(|id| (names[id].clone(), named(reach(&graph, id)))).collect(),
-        }
+        })
     }
 
     /// The workspace's own crates that `package` names in its manifest.
@@ -39,10 +40,10 @@ impl Arrows {
     }
 }
 
-fn graph(metadata: &Metadata) -> BTreeMap<&PackageId, Vec<&PackageId>> {
-    let nodes = &metadata.resolve.as_ref().unwrap().nodes;
+fn graph(metadata: &Metadata) -> Result<BTreeMap<&PackageId, Vec<&PackageId>>> {
+    let nodes = &metadata.resolve.as_ref().context("cargo metadata resolved nothing")?.nodes;
     let needed = |dep: &&NodeDep| dep.dep_kinds.iter().any(|kind| kind.kind == DependencyKind::Normal);
-    nodes.iter().map(|node| (&node.id, node.deps.iter().filter(needed).map(|dep| &dep.pkg).collect())).collect()
+    Ok(nodes.iter().map(|node| (&node.id, node.deps.iter().filter(needed).map(|dep| &dep.pkg).collect())).collect())
 }
 
 fn reach<'a>(graph: &BTreeMap<&'a PackageId, Vec<&'a PackageId>>, from: &PackageId) -> Vec<&'a PackageId> {
@@ -61,31 +62,34 @@ fn is_sdk(name: &str) -> bool {
 }
 
 #[test]
-fn domain_decides_alone() {
-    let arrows = Arrows::read();
+fn domain_decides_alone() -> Result<()> {
+    let arrows = Arrows::read()?;
     assert_eq!(arrows.ours(DOMAIN), BTreeSet::new(), "domain knows no crate of ours");
     let not_pure = ["tokio", "async-trait", "futures", "futures-util", "hyper", "mio", "tracing"];
     let found: Vec<_> =
         arrows.all[DOMAIN].iter().filter(|name| is_sdk(name) || not_pure.contains(&name.as_str())).collect();
     assert!(found.is_empty(), "domain is pure: no async, no SDK, no I/O; but it needs {found:?}");
+    Ok(())
 }
 
 #[test]
-fn engine_knows_the_domain_and_no_sdk() {
-    let arrows = Arrows::read();
+fn engine_knows_the_domain_and_no_sdk() -> Result<()> {
+    let arrows = Arrows::read()?;
     assert_eq!(arrows.ours(ENGINE), BTreeSet::from([DOMAIN]));
     let found: Vec<_> = arrows.all[ENGINE].iter().filter(|name| is_sdk(name)).collect();
     assert!(found.is_empty(), "engine owns the ports and aws adapts them; but engine needs {found:?}");
+    Ok(())
 }
 
 #[test]
-fn aws_adapts_the_engines_ports() {
-    assert_eq!(Arrows::read().ours(AWS), BTreeSet::from([DOMAIN, ENGINE]));
+fn aws_adapts_the_engines_ports() -> Result<()> {
+    assert_eq!(Arrows::read()?.ours(AWS), BTreeSet::from([DOMAIN, ENGINE]));
+    Ok(())
 }
 
 #[test]
-fn functions_and_cli_only_wire() {
-    let arrows = Arrows::read();
+fn functions_and_cli_only_wire() -> Result<()> {
+    let arrows = Arrows::read()?;
     for package in SHIPPED {
         let mut beyond = arrows.ours(package);
         beyond.retain(|name| ![DOMAIN, ENGINE, AWS].contains(name));
@@ -93,13 +97,15 @@ fn functions_and_cli_only_wire() {
         let sdk: Vec<_> = arrows.direct[package].iter().filter(|name| name.starts_with("aws-sdk-")).collect();
         assert!(sdk.is_empty(), "only {AWS} knows the SDK, but {package} names {sdk:?}");
     }
+    Ok(())
 }
 
 #[test]
-fn nothing_shipped_needs_what_is_local() {
-    let arrows = Arrows::read();
+fn nothing_shipped_needs_what_is_local() -> Result<()> {
+    let arrows = Arrows::read()?;
     for package in SHIPPED.into_iter().chain([DOMAIN, ENGINE, AWS]) {
         let local: Vec<_> = LOCAL.into_iter().filter(|local| arrows.all[package].contains(*local)).collect();
         assert!(local.is_empty(), "{package} needs {local:?}, which is never shipped");
     }
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! Rebuild is killed in the middle of a load, and the system heals itself, saying in which state it found the batch.
 
 use anyhow::{Context, Result, ensure};
+use tidemark_kit::state::Item;
 use tidemark_kit::{Dataset, orders};
 
 use super::ROWS;
@@ -18,7 +19,7 @@ pub(super) async fn play(stage: &Stage, teller: &mut Teller) -> Result<()> {
     world.slow_copy(COPY_SECONDS).await?;
     world.put_orders(&partition.file("part-2.parquet"), &orders::orders(4_000_000, ROWS)).await?;
     teller.line(format!("part-2.parquet put; every COPY now takes {COPY_SECONDS} s"));
-    let copying = || async { Ok(world.item(&partition).await?.filter(|item| item.is_loading()).map(|_| ())) };
+    let copying = || async { Ok(world.item(&partition).await?.filter(Item::is_loading).map(|_| ())) };
     world.wait("a COPY to run", &partition, copying).await?;
     let killed = world.kill_rebuild()?;
     ensure!(killed > 0, "no process of rebuild was found to be killed");

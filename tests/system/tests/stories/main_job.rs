@@ -30,7 +30,9 @@ async fn files_land_and_each_partition_holds_just_their_rows() -> Result<()> {
 
     // In place: as many rows, other values.
     let mut changed = orders::orders(1_000, 300);
-    changed.iter_mut().for_each(|order| order.cents += 1);
+    for order in &mut changed {
+        order.cents += 1;
+    }
     let old = view.target.rows;
     world.put_orders(&days[0].file("a.parquet"), &changed).await?;
     let view = world.wait_landed(&days[0], view.landed.len()).await?;
