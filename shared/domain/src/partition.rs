@@ -93,7 +93,7 @@ pub struct PartitionItem {
     #[serde(default, skip_serializing_if = "Option::is_none", with = "millis::option")]
     pub not_before: Option<Timestamp>,
     /// Takes in a row that died without a write of their own.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub tries: u32,
     /// What it was put off for, and how often in a row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -113,6 +113,11 @@ pub struct PartitionItem {
     /// Since when it is parked: range key of *parked*.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "millis::option")]
     pub parked_since: Option<Timestamp>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(n: &u32) -> bool {
+    *n == 0
 }
 
 /// A batch: one attempt to rebuild a partition. All that enters its SQL is fixed at its birth.

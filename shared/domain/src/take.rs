@@ -237,3 +237,6 @@ fn begin(view: &View<'_>, unresolved: bool, id: BatchId) -> Batch {
 pub fn before(item: &PartitionItem) -> Option<Before> {
     item.last.as_ref().map(|last| Before { batch: last.batch, rows: last.rows })
 }
+
+#[cfg(test)]
+mod tests;

@@ -81,11 +81,10 @@ impl Engine {
     /// Sends messages for what is due, the longest due first, within the dataset's budget; always for at least one.
     async fn wake(&self, head: &Head, due: &[&DueEntry], outstanding: usize, now: Timestamp) -> Result<u64, Error> {
         let budget = match (head.mode, head.concurrency) {
-            (Mode::Active, Concurrency::Table) => 10,
+            (Mode::Active, Concurrency::Table) | (Mode::Retired, _) => 10,
             (Mode::Active, Concurrency::Partition) => 100,
             (Mode::Halted, _) if head.probe_at.is_none_or(|at| at <= now) => 1,
             (Mode::Halted | Mode::Paused, _) => return Ok(0),
-            (Mode::Retired, _) => 10,
         };
         let many = budget_left(budget, outstanding).min(due.len());
         let mut messages = Vec::new();

@@ -40,7 +40,7 @@ impl Engine {
             Ok(()) => Answer::Done("put on the dead-letter queue"),
             Err(error) => {
                 tracing::error!(%error, "could not be put on the dead-letter queue; it goes back");
-                self.back(work, Duration::from_secs(60)).await
+                self.back(work, Duration::from_mins(1)).await
             }
         }
     }

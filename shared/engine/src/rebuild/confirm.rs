@@ -16,12 +16,9 @@ impl Worker<'_> {
         let id = &self.seen.id;
         let story = story::close(id, &self.batch, outcome, last.as_ref().map(|l| l.rows), None, self.now());
         let rest = writes::confirm_rest(id, self.fence, &self.batch, last.as_ref());
-        let found = match self.finish(rest, Some(&story)).await? {
-            None => {
-                self.after_commit(last.as_ref()).await;
-                return Ok(Answer::Done(if last.is_some() { "rebuilt" } else { "unchanged" }));
-            }
-            Some(found) => found,
+        let Some(found) = self.finish(rest, Some(&story)).await? else {
+            self.after_commit(last.as_ref()).await;
+            return Ok(Answer::Done(if last.is_some() { "rebuilt" } else { "unchanged" }));
         };
         if found.fence != self.fence {
             return Ok(self.overtaken().await);

@@ -20,6 +20,7 @@ use crate::ports::{Execution, ExecutionStatus, Submission, WarehouseError, Writt
 const LONG_POLL_SECONDS: i64 = 30;
 
 /// How a statement, or a question, ended for this worker.
+#[expect(clippy::large_enum_variant, reason = "one short-lived value a statement")]
 pub(crate) enum Ran {
     /// It ended; its status says how.
     Ended(Execution),
@@ -31,6 +32,7 @@ pub(crate) enum Ran {
 pub(crate) type Rows = Vec<Vec<Field>>;
 
 /// The answer to a question.
+#[expect(clippy::large_enum_variant, reason = "one short-lived value a statement")]
 pub(crate) enum Answered {
     /// Its rows.
     Rows(Rows),

@@ -41,6 +41,7 @@ pub(crate) enum Next {
 }
 
 /// One take of a partition.
+#[expect(clippy::struct_excessive_bools, reason = "each is told of another moment, none excludes another")]
 pub(crate) struct Worker<'a> {
     pub(crate) engine: &'a Engine,
     pub(crate) work: Work<'a>,
