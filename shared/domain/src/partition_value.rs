@@ -218,8 +218,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_text_survives_its_canonical_form(text in ".*[^ \0]") {
-            prop_assume!(!text.contains('\0'));
+        fn a_text_survives_its_canonical_form(text in "[^\0]{0,60}[^ \0]") {
             let value = PartitionValue::parse(PartKind::Text, &text).unwrap();
             prop_assert_eq!(&value, &PartitionValue::Text(text));
             prop_assert_eq!(PartitionValue::parse_encoded(PartKind::Text, &value.to_string()), Ok(value));

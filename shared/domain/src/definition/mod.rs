@@ -261,7 +261,7 @@ impl Default for CsvOptions {
 pub struct Tolerance {
     /// The greatest |source rows - staged rows|, where the source count is known.
     pub row_variance: u64,
-    /// The greatest number of rows COPY may refuse (its MAXERROR), 0 to 100,000.
+    /// The greatest number of rows COPY may refuse, 0 to 99,999: it gives up at MAXERROR, which is one more.
     pub rejected_rows: u32,
     /// The greatest number of staged rows whose key another staged row has.
     pub duplicate_keys: u64,

@@ -274,7 +274,7 @@ fn the_longest_root_claims() {
 
 #[test]
 fn the_stored_catalog_is_read_back() {
-    let stored = r#"{"datasets":[{"name":"orders","root":{"bucket":"lake","prefix":"raw/orders/"},"layout":"dt={dt}/","parts":[{"name":"dt","kind":"date","column":"dt","in_files":false}],"hash":"HASH"}]}"#;
+    let stored = r#"{"datasets":[{"name":"orders","root":{"bucket":"lake","prefix":"raw/orders/"},"layout":"dt={dt}/","parts":[{"name":"dt","kind":"date","column":"dt","in_files":false}],"concurrency":"table","hash":"HASH"}]}"#;
     let catalog = orders();
     let stored = stored.replace("HASH", catalog.datasets[0].hash.as_str());
     assert_eq!(serde_json::to_string(&catalog).unwrap(), stored);
