@@ -1,1 +1,133 @@
 //! The Redshift Data API on PostgreSQL, for the local cloud.
+//!
+//! [`serve`] answers AWS JSON 1.1 on a loopback port, to any SDK. Statements run on a real PostgreSQL (15 to 18), each
+//! submission on a connection of its own, and go on when the caller dies. A statement is read in Redshift's dialect:
+//! what Redshift lacks is refused, what PostgreSQL lacks is translated, and what isn't imitated is refused by name.
+//!
+//! What is imitated, and the texts, follow AWS's documentation and what others observed of the real service; nothing was
+//! compared with a real Redshift.
+//!
+//! # The control surface
+//! JSON over HTTP, for tests and the demo; none of it exists on AWS.
+//!
+//! | call | does |
+//! |---|---|
+//! | `POST /_local/copy_delay` `{"seconds": 3}` | each COPY from now on takes at least so long; it can be cancelled meanwhile |
+//! | `POST /_local/faults` `{"operation", "code", "message"?, "times"?, "after_effect"?}` | the next calls of the operation are answered with the error; with `after_effect` they are done all the same |
+//! | `POST /_local/down` `{"seconds": 5}` | every call is answered 503 for so long |
+//! | `POST /_local/clock` `{"advance_seconds": 28800}` | client tokens (8 h) and statements (24 h) grow older |
+//! | `POST /_local/break_connection` `{"statement_like": "text"}` | ends the backends that run a statement containing the text; answers `{"broken": n}` |
+//! | `POST /_local/reset` `{}` | faults, delays and counts as at the start |
+//! | `GET /_local/calls` | `{"DescribeStatement": 12, …}` since the start |
+//!
+//! # What is not imitated
+//! - Sessions, `WithEvent`, CSV results, `ListSessions`, and the catalogue operations (`ListTables` …): refused by name.
+//! - Users, grants and the `IAM_ROLE` of a COPY: one database user does everything.
+//! - Statements survive their caller, not the server: its memory holds them. Quotas of calls per second are not held.
+//! - Speed, distribution, sort keys, compression, `VACUUM`, result cache, queues of workload management.
+//! - `UNLOAD`, `ALTER TABLE APPEND`, `MERGE … REMOVE DUPLICATES`, `QUALIFY`, `LISTAGG`, `DECODE`, navigation in SUPER,
+//!   external tables, materialised views, cursors, OUT arguments, NONATOMIC procedures: refused.
+//! - COPY of ORC, Avro, fixed width, jsonpaths, `ESCAPE`, `NOLOAD`: refused.
+//! - Trailing blanks matter in comparisons of VARCHAR here; they don't in Redshift.
+//! - A cast to `varchar(n)` cuts by characters here, by bytes in Redshift. Columns count bytes, as Redshift does.
+//! - A `SELECT` without a table takes the transaction's snapshot here; in Redshift it doesn't.
+//! - Functions of the leader node that meet a table, and correlated subqueries of patterns Redshift doesn't know, may
+//!   work here.
+
+mod control;
+mod copy;
+mod dialect;
+mod failure;
+mod operations;
+mod results;
+mod run;
+mod session;
+mod statements;
+mod wire;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use axum::Router;
+use axum::routing::{get, post};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+pub use run::Isolation;
+
+/// What to serve, and on what.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where to listen; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// A libpq connection string, such as `host=127.0.0.1 port=5433 user=postgres dbname=dev`. Its database is the only
+    /// one requests may name.
+    pub postgres: String,
+    /// The S3 that COPY reads, addressed in path style.
+    pub s3_endpoint: String,
+    /// The database's isolation level.
+    pub isolation: Isolation,
+}
+
+/// A running server; it stops when this is dropped.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    task: JoinHandle<()>,
+}
+
+impl Server {
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The endpoint to give an SDK.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Serves until the process ends.
+    pub async fn forever(mut self) -> anyhow::Result<()> {
+        (&mut self.task).await.context("the server's task failed")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Installs the support objects in the database and begins to answer.
+///
+/// # Errors
+/// An unreadable connection string, a PostgreSQL that refuses, a port that is taken.
+pub async fn serve(config: Config) -> anyhow::Result<Server> {
+    let postgres: tokio_postgres::Config =
+        config.postgres.parse().with_context(|| format!("connection string {:?}", config.postgres))?;
+    let journal = session::Journal::new(postgres.clone());
+    journal.install().await.map_err(|failure| anyhow::anyhow!("PostgreSQL at {:?}: {failure}", config.postgres))?;
+    let engine = run::Engine {
+        postgres,
+        journal,
+        s3: copy::source::client(&config.s3_endpoint).await,
+        isolation: config.isolation,
+        control: control::Control::default(),
+    };
+    let api = Arc::new(operations::Api { engine: Arc::new(engine), statements: statements::Statements::default() });
+    let router = Router::new()
+        .route("/", post(wire::dispatch))
+        .route("/_local/calls", get(control::calls))
+        .route("/_local/{what}", post(control::post))
+        .with_state(api);
+    let listener = TcpListener::bind(config.listen).await.with_context(|| format!("listening on {}", config.listen))?;
+    let address = listener.local_addr()?;
+    let task = tokio::spawn(async move {
+        if let Err(error) = axum::serve(listener, router).await {
+            tracing::error!(%error, "the Redshift Data API stopped");
+        }
+    });
+    Ok(Server { address, task })
+}

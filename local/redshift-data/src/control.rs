@@ -1,0 +1,161 @@
+//! Faults on request, for tests and the demo: `POST /_local/<what>` with a JSON body, `GET /_local/calls`.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::operations::Api;
+use crate::statements::Status;
+use crate::wire::ApiError;
+
+/// What is asked of the stand-in beyond its ordinary work.
+#[derive(Debug, Default)]
+pub(crate) struct Control {
+    asked: Mutex<Asked>,
+}
+
+#[derive(Debug, Default)]
+struct Asked {
+    copy_delay: Duration,
+    faults: Vec<Fault>,
+    down_until: Option<Instant>,
+    calls: BTreeMap<String, u64>,
+}
+
+/// Errors to answer instead of, or after, an operation.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Fault {
+    operation: String,
+    code: String,
+    #[serde(default)]
+    message: Option<String>,
+    #[serde(default = "once")]
+    times: u32,
+    /// The operation is done all the same; only its answer is lost.
+    #[serde(default)]
+    pub(crate) after_effect: bool,
+}
+
+fn once() -> u32 {
+    1
+}
+
+impl Fault {
+    pub(crate) fn error(&self) -> ApiError {
+        let message = self.message.clone().unwrap_or_else(|| format!("{} by request of a test", self.code));
+        ApiError::coded(self.code.clone(), message)
+    }
+}
+
+impl Control {
+    fn asked(&self) -> MutexGuard<'_, Asked> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How long each COPY takes at least.
+    pub(crate) fn copy_delay(&self) -> Duration {
+        self.asked().copy_delay
+    }
+
+    /// Counts a call; the fault it shall meet, if one is due.
+    pub(crate) fn called(&self, operation: &str) -> Option<Fault> {
+        let mut asked = self.asked();
+        *asked.calls.entry(operation.to_owned()).or_default() += 1;
+        let fault = asked.faults.iter_mut().find(|fault| fault.operation == operation && fault.times > 0)?;
+        fault.times -= 1;
+        let fault = fault.clone();
+        asked.faults.retain(|fault| fault.times > 0);
+        Some(fault)
+    }
+
+    /// Whether every call is answered 503 now.
+    pub(crate) fn is_down(&self) -> bool {
+        self.asked().down_until.is_some_and(|until| Instant::now() < until)
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Seconds {
+    seconds: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Advance {
+    advance_seconds: i64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Break {
+    statement_like: String,
+}
+
+/// `GET /_local/calls`.
+pub(crate) async fn calls(State(api): State<Arc<Api>>) -> Response {
+    let calls = api.engine.control.asked().calls.clone();
+    Json(json!(calls)).into_response()
+}
+
+/// `POST /_local/<what>`.
+pub(crate) async fn post(State(api): State<Arc<Api>>, Path(what): Path<String>, body: String) -> Response {
+    match apply(&api, &what, &body).await {
+        Ok(answer) => Json(answer).into_response(),
+        Err(problem) => (StatusCode::BAD_REQUEST, format!("{problem}\n")).into_response(),
+    }
+}
+
+async fn apply(api: &Api, what: &str, body: &str) -> Result<Value, String> {
+    let control = &api.engine.control;
+    match what {
+        "copy_delay" => control.asked().copy_delay = duration(read::<Seconds>(body)?.seconds)?,
+        "down" => control.asked().down_until = Some(Instant::now() + duration(read::<Seconds>(body)?.seconds)?),
+        "faults" => control.asked().faults.push(read(body)?),
+        "reset" => *control.asked() = Asked::default(),
+        "clock" => api.statements.clock.advance(read::<Advance>(body)?.advance_seconds),
+        "break_connection" => return break_connection(api, &read::<Break>(body)?.statement_like).await,
+        other => return Err(format!("no control named {other:?}")),
+    }
+    Ok(json!({}))
+}
+
+fn read<T: serde::de::DeserializeOwned>(body: &str) -> Result<T, String> {
+    serde_json::from_str(body).map_err(|error| format!("the body isn't what this control takes: {error}"))
+}
+
+fn duration(seconds: f64) -> Result<Duration, String> {
+    Duration::try_from_secs_f64(seconds).map_err(|error| format!("seconds = {seconds}: {error}"))
+}
+
+/// Ends the backends that run a statement whose text contains this; how many there were.
+async fn break_connection(api: &Api, part_of_text: &str) -> Result<Value, String> {
+    let wanted = part_of_text.trim_matches('%').to_ascii_lowercase();
+    let mut broken = 0;
+    for submission in api.statements.list() {
+        let progress = submission.progress();
+        let runs = submission
+            .request
+            .sqls
+            .iter()
+            .zip(&progress.parts)
+            .any(|(sql, part)| part.status == Status::Started && sql.to_ascii_lowercase().contains(&wanted));
+        if runs && progress.pid != 0 {
+            api.engine
+                .journal
+                .query("SELECT pg_terminate_backend($1)", &[&progress.pid])
+                .await
+                .map_err(|failure| failure.to_string())?;
+            broken += 1;
+        }
+    }
+    Ok(json!({ "broken": broken }))
+}

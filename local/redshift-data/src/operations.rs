@@ -1,0 +1,471 @@
+//! The API's operations: requests checked, statements begun and described.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
+
+use crate::dialect::lex::Lexed;
+use crate::dialect::rewrite::{self, Parameter};
+use crate::run::{self, Engine};
+use crate::statements::{Accepted, Part, Progress, Request, Statements, Submission};
+use crate::wire::{ApiError, epoch};
+
+/// The most statements a batch has.
+const BATCH_LIMIT: usize = 40;
+/// Bytes of all SQL of one request.
+const TEXT_LIMIT: usize = 100 * 1024;
+/// Statements that have not ended.
+const ACTIVE_LIMIT: usize = 500;
+/// Rows a page of results holds.
+const PAGE_ROWS: usize = 1_000;
+const NO_RESULT: &str = "Query does not have result. Please check query status with DescribeStatement.";
+
+/// What all calls share.
+#[derive(Debug)]
+pub(crate) struct Api {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) statements: Statements,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", deny_unknown_fields)]
+struct Submit {
+    sql: Option<String>,
+    sqls: Option<Vec<String>>,
+    cluster_identifier: Option<String>,
+    workgroup_name: Option<String>,
+    database: Option<String>,
+    db_user: Option<String>,
+    secret_arn: Option<String>,
+    parameters: Option<Vec<SqlParameter>>,
+    statement_name: Option<String>,
+    with_event: Option<bool>,
+    client_token: Option<String>,
+    result_format: Option<String>,
+    execution_mode: Option<String>,
+    session_keep_alive_seconds: Option<u32>,
+    session_id: Option<String>,
+    wait_time_seconds: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+struct SqlParameter {
+    name: String,
+    value: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase", deny_unknown_fields)]
+struct Ask {
+    id: String,
+    next_token: Option<String>,
+    wait_time_seconds: Option<u64>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct ListAsk {
+    next_token: Option<String>,
+    max_results: Option<usize>,
+    statement_name: Option<String>,
+    status: Option<String>,
+    database: Option<String>,
+    cluster_identifier: Option<String>,
+    workgroup_name: Option<String>,
+}
+
+/// Does one operation.
+pub(crate) async fn call(api: &Arc<Api>, operation: &str, request: Value) -> Result<Value, ApiError> {
+    match operation {
+        "ExecuteStatement" => submit(api, "ExecuteStatement", request).await,
+        "BatchExecuteStatement" => submit(api, "BatchExecuteStatement", request).await,
+        "DescribeStatement" => describe(api, read(request)?).await,
+        "GetStatementResult" => result(api, read(request)?).await,
+        "CancelStatement" => cancel(api, &read::<Ask>(request)?),
+        "ListStatements" => list(api, &read(request)?),
+        "GetStatementResultV2" | "ListDatabases" | "ListSchemas" | "ListTables" | "DescribeTable" | "ListSessions" => {
+            Err(ApiError::validation(format!("{operation} is not imitated by the local Redshift Data API")))
+        }
+        _ => Err(ApiError::coded("UnknownOperationException", format!("unknown operation {operation}"))),
+    }
+}
+
+fn read<T: serde::de::DeserializeOwned>(request: Value) -> Result<T, ApiError> {
+    serde_json::from_value(request).map_err(|error| ApiError::validation(error.to_string()))
+}
+
+fn wait(seconds: Option<u64>) -> Result<Duration, ApiError> {
+    match seconds {
+        None => Ok(Duration::ZERO),
+        Some(seconds @ 1..=30) => Ok(Duration::from_secs(seconds)),
+        Some(other) => Err(ApiError::validation(format!("WaitTimeSeconds is {other}; it must be from 1 to 30"))),
+    }
+}
+
+async fn submit(api: &Arc<Api>, operation: &'static str, request: Value) -> Result<Value, ApiError> {
+    let digest = digest(&request);
+    let submit: Submit = read(request)?;
+    let token = submit.client_token.clone();
+    let waits = wait(submit.wait_time_seconds)?;
+    let request = checked(submit, operation == "BatchExecuteStatement")?;
+    if token.as_ref().is_some_and(|token| token.is_empty() || token.len() > 64) {
+        return Err(ApiError::validation("ClientToken must have 1 to 64 characters"));
+    }
+    if api.statements.active() >= ACTIVE_LIMIT {
+        return Err(ApiError::coded(
+            "ActiveStatementsExceededException",
+            "Active statements exceeded the allowed limit.",
+        ));
+    }
+    let submission = match api.statements.accept(operation, token, digest, request) {
+        Accepted::New(submission) => {
+            // On its own: it goes on when the caller's connection is gone.
+            tokio::spawn(run::run(Arc::clone(&api.engine), Arc::clone(&submission)));
+            submission
+        }
+        Accepted::Replayed(submission) => submission,
+        Accepted::OtherRequest => {
+            return Err(ApiError::validation("ClientToken was already used for a different request."));
+        }
+    };
+    let request = &submission.request;
+    let mut answer = json!({
+        "Id": submission.id.to_string(),
+        "CreatedAt": epoch(submission.created),
+        "Database": request.database,
+    });
+    describe_target(request, &mut answer);
+    if waits > Duration::ZERO {
+        let progress = submission.wait(None, waits).await;
+        answer["Status"] = json!(progress.status.name());
+        answer["RedshiftPid"] = json!(progress.pid);
+        answer["HasResultSet"] = json!(progress.parts.iter().any(|part| part.result.is_some()));
+    }
+    Ok(answer)
+}
+
+/// The request without what a repeat may change.
+fn digest(request: &Value) -> String {
+    let mut request = request.clone();
+    if let Some(map) = request.as_object_mut() {
+        map.shift_remove("ClientToken");
+        map.shift_remove("WaitTimeSeconds");
+    }
+    hex::encode(Sha256::digest(request.to_string().as_bytes()))
+}
+
+/// Holds a request against the API's limits and against what is imitated.
+fn checked(submit: Submit, batch: bool) -> Result<Request, ApiError> {
+    for (name, given) in [
+        ("SessionId", submit.session_id.is_some()),
+        ("SessionKeepAliveSeconds", submit.session_keep_alive_seconds.is_some_and(|seconds| seconds > 0)),
+        ("WithEvent", submit.with_event == Some(true)),
+        ("ResultFormat CSV", submit.result_format.as_deref().is_some_and(|format| format != "JSON")),
+    ] {
+        if given {
+            return Err(ApiError::validation(format!("{name} is not imitated by the local Redshift Data API")));
+        }
+    }
+    let sqls = match (submit.sql, submit.sqls, batch) {
+        (Some(sql), None, false) => vec![sql],
+        (None, Some(sqls), true) if (1..=BATCH_LIMIT).contains(&sqls.len()) => sqls,
+        (None, Some(sqls), true) => {
+            return Err(ApiError::validation(format!(
+                "Sqls has {} members; it must have 1 to {BATCH_LIMIT}",
+                sqls.len()
+            )));
+        }
+        (_, _, true) => return Err(ApiError::validation("Sqls is required")),
+        (_, _, false) => return Err(ApiError::validation("Sql is required")),
+    };
+    if sqls.iter().any(|sql| sql.trim().is_empty()) {
+        return Err(ApiError::validation("a SQL statement is empty"));
+    }
+    let size: usize = sqls.iter().map(String::len).sum();
+    if size > TEXT_LIMIT {
+        return Err(ApiError::validation(format!("Query string is {size} bytes; it must not exceed 100 KB")));
+    }
+    match (&submit.cluster_identifier, &submit.workgroup_name) {
+        (None, None) => {
+            return Err(ApiError::validation("Either ClusterIdentifier or WorkgroupName needs to be specified."));
+        }
+        (Some(_), Some(_)) => {
+            return Err(ApiError::validation("Only one of ClusterIdentifier and WorkgroupName can be specified."));
+        }
+        _ => {}
+    }
+    if submit.statement_name.as_ref().is_some_and(|name| name.len() > 2_048) {
+        return Err(ApiError::validation("StatementName must have 0 to 2048 characters"));
+    }
+    let transaction = match submit.execution_mode.as_deref() {
+        Some(_) if !batch => return Err(ApiError::validation("ExecutionMode goes with BatchExecuteStatement only")),
+        None | Some("TRANSACTION") => batch,
+        Some("AUTO_COMMIT") => false,
+        Some(other) => return Err(ApiError::validation(format!("ExecutionMode {other} is unknown"))),
+    };
+    let parameters = parameters(submit.parameters, &sqls)?;
+    Ok(Request {
+        sqls,
+        parameters,
+        batch,
+        transaction,
+        name: submit.statement_name,
+        database: submit.database.ok_or_else(|| ApiError::validation("Database is required"))?,
+        cluster: submit.cluster_identifier,
+        workgroup: submit.workgroup_name,
+        db_user: submit.db_user,
+        secret: submit.secret_arn,
+    })
+}
+
+/// Every parameter has a value and a place.
+fn parameters(given: Option<Vec<SqlParameter>>, sqls: &[String]) -> Result<Vec<Parameter>, ApiError> {
+    let Some(given) = given else { return Ok(Vec::new()) };
+    if given.is_empty() {
+        return Err(ApiError::validation("Parameters must have at least one member"));
+    }
+    let texts: Vec<Lexed> = sqls.iter().filter_map(|sql| Lexed::new(sql).ok()).collect();
+    given
+        .into_iter()
+        .map(|SqlParameter { name, value }| {
+            let parameter = Parameter { name, value };
+            let name = &parameter.name;
+            if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+                Err(ApiError::validation(format!("Parameter name {name:?} must match [0-9a-zA-Z_]+")))
+            } else if parameter.value.is_empty() {
+                Err(ApiError::validation(format!("Parameter {name} has a value of zero length")))
+            } else if texts.iter().any(|text| rewrite::uses(text, &parameter)) {
+                Ok(parameter)
+            } else {
+                Err(ApiError::validation(format!(
+                    "Parameters list contains unused parameter. Unused parameter: {name}"
+                )))
+            }
+        })
+        .collect()
+}
+
+fn describe_target(request: &Request, answer: &mut Value) {
+    for (name, value) in [
+        ("ClusterIdentifier", &request.cluster),
+        ("WorkgroupName", &request.workgroup),
+        ("DbUser", &request.db_user),
+        ("SecretArn", &request.secret),
+    ] {
+        if let Some(value) = value {
+            answer[name] = json!(value);
+        }
+    }
+}
+
+/// The submission an id names, and the index of the sub-statement if it names one.
+fn find(api: &Api, id: &str) -> Result<(Arc<Submission>, Option<usize>), ApiError> {
+    let invalid =
+        || ApiError::validation("id must satisfy regex pattern: ^[a-z0-9]{8}(-[a-z0-9]{4}){3}-[a-z0-9]{12}(:\\d+)?$");
+    let (uuid, number) = match id.split_once(':') {
+        Some((uuid, number)) => (uuid, Some(number.parse::<usize>().map_err(|_| invalid())?)),
+        None => (id, None),
+    };
+    if uuid.len() != 36 {
+        return Err(invalid());
+    }
+    let uuid = Uuid::try_parse(uuid).map_err(|_| invalid())?;
+    let gone = || ApiError::not_found("Query does not exist.", id);
+    let submission = api.statements.get(&uuid).ok_or_else(gone)?;
+    match number {
+        None => Ok((submission, None)),
+        Some(number) if submission.request.batch && (1..=submission.request.sqls.len()).contains(&number) => {
+            Ok((submission, Some(number - 1)))
+        }
+        Some(_) => Err(gone()),
+    }
+}
+
+async fn describe(api: &Api, ask: Ask) -> Result<Value, ApiError> {
+    let waits = wait(ask.wait_time_seconds)?;
+    let (submission, part) = find(api, &ask.id)?;
+    let progress = submission.wait(part, waits).await;
+    let request = &submission.request;
+    let mut answer = match part {
+        Some(index) => part_body(&submission, index, &progress.parts[index]),
+        None => whole_body(&submission, &progress),
+    };
+    answer["Id"] = json!(ask.id);
+    answer["Database"] = json!(request.database);
+    answer["RedshiftPid"] = json!(progress.pid);
+    answer["ResultFormat"] = json!("JSON");
+    describe_target(request, &mut answer);
+    if !request.parameters.is_empty() {
+        answer["QueryParameters"] = request_parameters(request);
+    }
+    Ok(answer)
+}
+
+fn request_parameters(request: &Request) -> Value {
+    request.parameters.iter().map(|p| json!({ "name": p.name, "value": p.value })).collect()
+}
+
+/// A submission as a whole: for a batch the sums of its parts.
+fn whole_body(submission: &Submission, progress: &Progress) -> Value {
+    let request = &submission.request;
+    let parts = &progress.parts;
+    if !request.batch {
+        let mut body = part_body(submission, 0, &parts[0]);
+        body["Status"] = json!(progress.status.name());
+        body["CreatedAt"] = epoch(submission.created);
+        body["UpdatedAt"] = epoch(progress.updated);
+        if let Some(error) = &progress.error {
+            body["Error"] = json!(error);
+        }
+        return body;
+    }
+    let subs: Vec<Value> = parts.iter().enumerate().map(|(index, part)| part_body(submission, index, part)).collect();
+    let mut body = json!({
+        "Status": progress.status.name(),
+        "CreatedAt": epoch(submission.created),
+        "UpdatedAt": epoch(progress.updated),
+        "Duration": nanoseconds(parts.iter().map(|part| part.duration).sum()),
+        "ResultRows": parts.iter().map(|part| part.rows).sum::<i64>(),
+        "ResultSize": parts.iter().map(|part| part.size).sum::<i64>(),
+        "RedshiftQueryId": 0,
+        "HasResultSet": parts.iter().any(|part| part.result.is_some()),
+        "ExecutionMode": if request.transaction { "TRANSACTION" } else { "AUTO_COMMIT" },
+        "SubStatements": subs,
+    });
+    if let Some(error) = &progress.error {
+        body["Error"] = json!(error);
+    }
+    body
+}
+
+fn part_body(submission: &Submission, index: usize, part: &Part) -> Value {
+    let mut body = json!({
+        "Id": format!("{}:{}", submission.id, index + 1),
+        "Status": part.status.name(),
+        "CreatedAt": epoch(part.created),
+        "UpdatedAt": epoch(part.updated),
+        "Duration": nanoseconds(part.duration),
+        "QueryString": submission.request.sqls[index],
+        "ResultRows": part.rows,
+        "ResultSize": part.size,
+        "RedshiftQueryId": part.query_id,
+        "HasResultSet": part.result.is_some(),
+    });
+    if let Some(error) = &part.error {
+        body["Error"] = json!(error);
+    }
+    body
+}
+
+fn nanoseconds(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
+}
+
+async fn result(api: &Api, ask: Ask) -> Result<Value, ApiError> {
+    let waits = wait(ask.wait_time_seconds)?;
+    let (submission, part) = find(api, &ask.id)?;
+    let none = || ApiError::not_found(NO_RESULT, &ask.id);
+    let index = match part {
+        Some(index) => index,
+        None if submission.request.batch => return Err(none()),
+        None => 0,
+    };
+    let progress = submission.wait(part, waits).await;
+    let ended = match part {
+        Some(index) => progress.parts[index].status.is_terminal(),
+        None => progress.status.is_terminal(),
+    };
+    let set = progress.parts[index].result.clone().filter(|_| ended).ok_or_else(none)?;
+    let from = page_start(ask.next_token.as_deref())?;
+    let to = (from + PAGE_ROWS).min(set.rows.len());
+    let mut answer = json!({
+        "Records": set.records(from, to),
+        "ColumnMetadata": set.columns.iter().map(crate::results::Column::metadata).collect::<Vec<_>>(),
+        "TotalNumRows": set.rows.len(),
+    });
+    if to < set.rows.len() {
+        answer["NextToken"] = json!(to.to_string());
+    }
+    Ok(answer)
+}
+
+fn page_start(token: Option<&str>) -> Result<usize, ApiError> {
+    token.map_or(Ok(0), |token| {
+        token.parse().map_err(|_| ApiError::validation(format!("NextToken {token:?} is invalid")))
+    })
+}
+
+fn cancel(api: &Api, ask: &Ask) -> Result<Value, ApiError> {
+    let (submission, part) = find(api, &ask.id)?;
+    if part.is_some() {
+        return Err(ApiError::validation("Cannot cancel a sub-statement of a batch; cancel the batch."));
+    }
+    let status = submission.progress().status;
+    if status.is_terminal() {
+        return Err(ApiError::validation(format!(
+            "Could not cancel a query that is already in {} state with ID: {}",
+            status.name(),
+            ask.id
+        )));
+    }
+    submission.cancel();
+    Ok(json!({ "Status": true }))
+}
+
+fn list(api: &Api, ask: &ListAsk) -> Result<Value, ApiError> {
+    let from = page_start(ask.next_token.as_deref())?;
+    let at_most = match ask.max_results {
+        None | Some(0) => 100,
+        Some(number @ 1..=100) => number,
+        Some(other) => return Err(ApiError::validation(format!("MaxResults is {other}; it must be from 0 to 100"))),
+    };
+    let wanted = |asked: &Option<String>, found: Option<&String>| asked.is_none() || asked.as_ref() == found;
+    let all: Vec<_> = api
+        .statements
+        .list()
+        .into_iter()
+        .map(|submission| (submission.progress(), submission))
+        .filter(|(progress, submission)| {
+            let request = &submission.request;
+            let name = request.name.as_deref().unwrap_or_default();
+            ask.statement_name.as_ref().is_none_or(|prefix| name.starts_with(prefix.as_str()))
+                && ask.status.as_ref().is_none_or(|status| status == "ALL" || status == progress.status.name())
+                && wanted(&ask.database, Some(&request.database))
+                && wanted(&ask.cluster_identifier, request.cluster.as_ref())
+                && wanted(&ask.workgroup_name, request.workgroup.as_ref())
+        })
+        .collect();
+    let page: Vec<Value> = all.iter().skip(from).take(at_most).map(|(progress, one)| listed(one, progress)).collect();
+    let mut answer = json!({ "Statements": page });
+    if from + at_most < all.len() {
+        answer["NextToken"] = json!((from + at_most).to_string());
+    }
+    Ok(answer)
+}
+
+fn listed(submission: &Submission, progress: &Progress) -> Value {
+    let request = &submission.request;
+    let mut body = Map::new();
+    body.insert("Id".to_owned(), json!(submission.id.to_string()));
+    body.insert("Status".to_owned(), json!(progress.status.name()));
+    body.insert("CreatedAt".to_owned(), epoch(submission.created));
+    body.insert("UpdatedAt".to_owned(), epoch(progress.updated));
+    body.insert("IsBatchStatement".to_owned(), json!(request.batch));
+    body.insert("ResultFormat".to_owned(), json!("JSON"));
+    if request.batch {
+        body.insert("QueryStrings".to_owned(), json!(request.sqls));
+    } else {
+        body.insert("QueryString".to_owned(), json!(request.sqls[0]));
+    }
+    if let Some(name) = &request.name {
+        body.insert("StatementName".to_owned(), json!(name));
+    }
+    if !request.parameters.is_empty() {
+        body.insert("QueryParameters".to_owned(), request_parameters(request));
+    }
+    Value::Object(body)
+}
