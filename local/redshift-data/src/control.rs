@@ -149,11 +149,10 @@ async fn break_connection(api: &Api, part_of_text: &str) -> Result<Value, String
             .zip(&progress.parts)
             .any(|(sql, part)| part.status == Status::Started && sql.to_ascii_lowercase().contains(&wanted));
         if runs && progress.pid != 0 {
-            api.engine
-                .journal
-                .query("SELECT pg_terminate_backend($1)", &[&progress.pid])
-                .await
-                .map_err(|failure| failure.to_string())?;
+            let failed = |failure: crate::failure::Failure| failure.to_string();
+            let database = api.engine.databases.get(&submission.request.database).await.map_err(failed)?;
+            let end = "SELECT pg_terminate_backend($1)";
+            database.journal.query(end, &[&progress.pid]).await.map_err(failed)?;
             broken += 1;
         }
     }

@@ -22,6 +22,7 @@
 //!
 //! # What is not imitated
 //! - Sessions, `WithEvent`, CSV results, `ListSessions`, and the catalogue operations (`ListTables` …): refused by name.
+//! - Signatures are not checked; the access key tells the account, whose statements are its own and whose S3 a COPY reads.
 //! - Users, grants and the `IAM_ROLE` of a COPY: one database user does everything.
 //! - Statements survive their caller, not the server: its memory holds them. Quotas of calls per second are not held.
 //! - Speed, distribution, sort keys, compression, `VACUUM`, result cache, queues of workload management.
@@ -61,8 +62,8 @@ pub use run::Isolation;
 pub struct Config {
     /// Where to listen; port 0 takes a free one.
     pub listen: SocketAddr,
-    /// A libpq connection string, such as `host=127.0.0.1 port=5433 user=postgres dbname=dev`. Its database is the only
-    /// one requests may name.
+    /// A libpq connection string, such as `host=127.0.0.1 port=5433 user=postgres dbname=dev`. A request's `Database` names
+    /// any database of that server.
     pub postgres: String,
     /// The S3 that COPY reads, addressed in path style.
     pub s3_endpoint: String,
@@ -100,19 +101,22 @@ impl Drop for Server {
     }
 }
 
-/// Installs the support objects in the database and begins to answer.
+/// Begins to answer. The support objects (schema `redshift_local`) are made in each database when it is first used.
 ///
 /// # Errors
 /// An unreadable connection string, a PostgreSQL that refuses, a port that is taken.
 pub async fn serve(config: Config) -> anyhow::Result<Server> {
     let postgres: tokio_postgres::Config =
         config.postgres.parse().with_context(|| format!("connection string {:?}", config.postgres))?;
-    let journal = session::Journal::new(postgres.clone());
-    journal.install().await.map_err(|failure| anyhow::anyhow!("PostgreSQL at {:?}: {failure}", config.postgres))?;
+    let default = postgres.get_dbname().unwrap_or("postgres").to_owned();
+    let databases = session::Databases::new(postgres);
+    databases
+        .get(&default)
+        .await
+        .map_err(|failure| anyhow::anyhow!("PostgreSQL at {:?}: {failure}", config.postgres))?;
     let engine = run::Engine {
-        postgres,
-        journal,
-        s3: copy::source::client(&config.s3_endpoint).await,
+        databases,
+        s3: copy::source::S3::at(&config.s3_endpoint).await,
         isolation: config.isolation,
         control: control::Control::default(),
     };

@@ -78,15 +78,15 @@ struct ListAsk {
     workgroup_name: Option<String>,
 }
 
-/// Does one operation.
-pub(crate) async fn call(api: &Arc<Api>, operation: &str, request: Value) -> Result<Value, ApiError> {
+/// Does one operation for the account of this access key.
+pub(crate) async fn call(api: &Arc<Api>, account: &str, operation: &str, request: Value) -> Result<Value, ApiError> {
     match operation {
-        "ExecuteStatement" => submit(api, "ExecuteStatement", request).await,
-        "BatchExecuteStatement" => submit(api, "BatchExecuteStatement", request).await,
-        "DescribeStatement" => describe(api, read(request)?).await,
-        "GetStatementResult" => result(api, read(request)?).await,
-        "CancelStatement" => cancel(api, &read::<Ask>(request)?),
-        "ListStatements" => list(api, &read(request)?),
+        "ExecuteStatement" => submit(api, account, "ExecuteStatement", request).await,
+        "BatchExecuteStatement" => submit(api, account, "BatchExecuteStatement", request).await,
+        "DescribeStatement" => describe(api, account, read(request)?).await,
+        "GetStatementResult" => result(api, account, read(request)?).await,
+        "CancelStatement" => cancel(api, account, &read::<Ask>(request)?),
+        "ListStatements" => list(api, account, &read(request)?),
         "GetStatementResultV2" | "ListDatabases" | "ListSchemas" | "ListTables" | "DescribeTable" | "ListSessions" => {
             Err(ApiError::validation(format!("{operation} is not imitated by the local Redshift Data API")))
         }
@@ -106,12 +106,12 @@ fn wait(seconds: Option<u64>) -> Result<Duration, ApiError> {
     }
 }
 
-async fn submit(api: &Arc<Api>, operation: &'static str, request: Value) -> Result<Value, ApiError> {
+async fn submit(api: &Arc<Api>, account: &str, operation: &'static str, request: Value) -> Result<Value, ApiError> {
     let digest = digest(&request);
     let submit: Submit = read(request)?;
     let token = submit.client_token.clone();
     let waits = wait(submit.wait_time_seconds)?;
-    let request = checked(submit, operation == "BatchExecuteStatement")?;
+    let request = checked(submit, account, operation == "BatchExecuteStatement")?;
     if token.as_ref().is_some_and(|token| token.is_empty() || token.len() > 64) {
         return Err(ApiError::validation("ClientToken must have 1 to 64 characters"));
     }
@@ -159,7 +159,7 @@ fn digest(request: &Value) -> String {
 }
 
 /// Holds a request against the API's limits and against what is imitated.
-fn checked(submit: Submit, batch: bool) -> Result<Request, ApiError> {
+fn checked(submit: Submit, account: &str, batch: bool) -> Result<Request, ApiError> {
     for (name, given) in [
         ("SessionId", submit.session_id.is_some()),
         ("SessionKeepAliveSeconds", submit.session_keep_alive_seconds.is_some_and(|seconds| seconds > 0)),
@@ -209,6 +209,7 @@ fn checked(submit: Submit, batch: bool) -> Result<Request, ApiError> {
     };
     let parameters = parameters(submit.parameters, &sqls)?;
     Ok(Request {
+        account: account.to_owned(),
         sqls,
         parameters,
         batch,
@@ -263,7 +264,7 @@ fn describe_target(request: &Request, answer: &mut Value) {
 }
 
 /// The submission an id names, and the index of the sub-statement if it names one.
-fn find(api: &Api, id: &str) -> Result<(Arc<Submission>, Option<usize>), ApiError> {
+fn find(api: &Api, account: &str, id: &str) -> Result<(Arc<Submission>, Option<usize>), ApiError> {
     let invalid =
         || ApiError::validation("id must satisfy regex pattern: ^[a-z0-9]{8}(-[a-z0-9]{4}){3}-[a-z0-9]{12}(:\\d+)?$");
     let (uuid, number) = match id.split_once(':') {
@@ -275,7 +276,7 @@ fn find(api: &Api, id: &str) -> Result<(Arc<Submission>, Option<usize>), ApiErro
     }
     let uuid = Uuid::try_parse(uuid).map_err(|_| invalid())?;
     let gone = || ApiError::not_found("Query does not exist.", id);
-    let submission = api.statements.get(&uuid).ok_or_else(gone)?;
+    let submission = api.statements.get(&uuid).filter(|found| found.request.account == account).ok_or_else(gone)?;
     match number {
         None => Ok((submission, None)),
         Some(number) if submission.request.batch && (1..=submission.request.sqls.len()).contains(&number) => {
@@ -285,9 +286,9 @@ fn find(api: &Api, id: &str) -> Result<(Arc<Submission>, Option<usize>), ApiErro
     }
 }
 
-async fn describe(api: &Api, ask: Ask) -> Result<Value, ApiError> {
+async fn describe(api: &Api, account: &str, ask: Ask) -> Result<Value, ApiError> {
     let waits = wait(ask.wait_time_seconds)?;
-    let (submission, part) = find(api, &ask.id)?;
+    let (submission, part) = find(api, account, &ask.id)?;
     let progress = submission.wait(part, waits).await;
     let request = &submission.request;
     let mut answer = match part {
@@ -365,9 +366,9 @@ fn nanoseconds(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }
 
-async fn result(api: &Api, ask: Ask) -> Result<Value, ApiError> {
+async fn result(api: &Api, account: &str, ask: Ask) -> Result<Value, ApiError> {
     let waits = wait(ask.wait_time_seconds)?;
-    let (submission, part) = find(api, &ask.id)?;
+    let (submission, part) = find(api, account, &ask.id)?;
     let none = || ApiError::not_found(NO_RESULT, &ask.id);
     let index = match part {
         Some(index) => index,
@@ -399,8 +400,8 @@ fn page_start(token: Option<&str>) -> Result<usize, ApiError> {
     })
 }
 
-fn cancel(api: &Api, ask: &Ask) -> Result<Value, ApiError> {
-    let (submission, part) = find(api, &ask.id)?;
+fn cancel(api: &Api, account: &str, ask: &Ask) -> Result<Value, ApiError> {
+    let (submission, part) = find(api, account, &ask.id)?;
     if part.is_some() {
         return Err(ApiError::validation("Cannot cancel a sub-statement of a batch; cancel the batch."));
     }
@@ -416,7 +417,7 @@ fn cancel(api: &Api, ask: &Ask) -> Result<Value, ApiError> {
     Ok(json!({ "Status": true }))
 }
 
-fn list(api: &Api, ask: &ListAsk) -> Result<Value, ApiError> {
+fn list(api: &Api, account: &str, ask: &ListAsk) -> Result<Value, ApiError> {
     let from = page_start(ask.next_token.as_deref())?;
     let at_most = match ask.max_results {
         None | Some(0) => 100,
@@ -432,7 +433,8 @@ fn list(api: &Api, ask: &ListAsk) -> Result<Value, ApiError> {
         .filter(|(progress, submission)| {
             let request = &submission.request;
             let name = request.name.as_deref().unwrap_or_default();
-            ask.statement_name.as_ref().is_none_or(|prefix| name.starts_with(prefix.as_str()))
+            request.account == account
+                && ask.statement_name.as_ref().is_none_or(|prefix| name.starts_with(prefix.as_str()))
                 && ask.status.as_ref().is_none_or(|status| status == "ALL" || status == progress.status.name())
                 && wanted(&ask.database, Some(&request.database))
                 && wanted(&ask.cluster_identifier, request.cluster.as_ref())

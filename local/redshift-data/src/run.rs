@@ -16,7 +16,7 @@ use crate::dialect::lex::Lexed;
 use crate::dialect::{self, Action, rewrite};
 use crate::failure::Failure;
 use crate::results::ResultSet;
-use crate::session::{Journal, Session};
+use crate::session::{Database, Databases, Session};
 use crate::statements::{Status, Submission};
 
 /// The most bytes a result may have here; Redshift's own limit is 500 MB, compressed.
@@ -57,9 +57,8 @@ impl Isolation {
 /// What every submission runs with.
 #[derive(Debug)]
 pub(crate) struct Engine {
-    pub(crate) postgres: tokio_postgres::Config,
-    pub(crate) journal: Journal,
-    pub(crate) s3: aws_sdk_s3::Client,
+    pub(crate) databases: Databases,
+    pub(crate) s3: copy::source::S3,
     pub(crate) isolation: Isolation,
     pub(crate) control: Control,
 }
@@ -75,13 +74,19 @@ struct Done {
 pub(crate) async fn run(engine: Arc<Engine>, submission: Arc<Submission>) {
     submission.update(|progress| progress.status = Status::Picked);
     let outcome = match open(&engine, &submission).await {
-        Ok(session) => {
+        Ok((database, session)) => {
             submission.update(|progress| {
                 progress.status = Status::Started;
                 progress.pid = session.pid;
             });
-            let runner =
-                Runner { engine: &engine, submission: &submission, session, isolation: engine.isolation, block: false };
+            let runner = Runner {
+                engine: &engine,
+                submission: &submission,
+                database,
+                session,
+                isolation: engine.isolation,
+                block: false,
+            };
             runner.all().await
         }
         Err(failure) => Err(failure),
@@ -89,17 +94,16 @@ pub(crate) async fn run(engine: Arc<Engine>, submission: Arc<Submission>) {
     submission.end(outcome.err().as_ref());
 }
 
-async fn open(engine: &Engine, submission: &Submission) -> Result<Session, Failure> {
-    let database = &submission.request.database;
-    if engine.postgres.get_dbname().is_some_and(|own| own != database) {
-        return Err(Failure::connection_lost(format!("database \"{database}\" does not exist")));
-    }
-    Session::open(&engine.postgres).await
+async fn open(engine: &Engine, submission: &Submission) -> Result<(Arc<Database>, Session), Failure> {
+    let database = engine.databases.get(&submission.request.database).await?;
+    let session = Session::open(&database.config).await?;
+    Ok((database, session))
 }
 
 struct Runner<'a> {
     engine: &'a Engine,
     submission: &'a Submission,
+    database: Arc<Database>,
     session: Session,
     isolation: Isolation,
     /// A transaction block is open.
@@ -136,20 +140,24 @@ impl Runner<'_> {
     async fn part(&mut self, index: usize) -> Result<(), Failure> {
         let started = Instant::now();
         self.submission.update_part(index, |part| part.status = Status::Started);
-        let query_id = self.engine.journal.next_query_id().await?;
+        let query_id = self.database.journal.next_query_id().await?;
         let outcome = if self.submission.is_cancelled() {
             Err(Failure::cancelled(query_id, true))
         } else {
             self.statement(index, query_id).await
         };
+        let took = started.elapsed();
+        self.remember(index, query_id, took, &outcome).await;
+        let failure = outcome.as_ref().err().cloned();
         self.submission.update_part(index, |part| {
-            part.duration = started.elapsed();
-            match &outcome {
+            part.duration = took;
+            match outcome {
                 Ok(done) => {
                     part.status = Status::Finished;
                     part.rows = done.rows;
                     part.query_id = done.query_id;
-                    part.size = 0;
+                    part.size = done.result.as_ref().map_or(0, |result| count(result.size));
+                    part.result = done.result.map(Arc::new);
                 }
                 Err(failure) => {
                     part.status = if failure.cancelled { Status::Aborted } else { Status::Failed };
@@ -158,15 +166,7 @@ impl Runner<'_> {
                 }
             }
         });
-        self.remember(index, query_id, started.elapsed(), &outcome).await;
-        let done = outcome?;
-        if let Some(result) = done.result {
-            self.submission.update_part(index, |part| {
-                part.size = i64::try_from(result.size).unwrap_or(i64::MAX);
-                part.result = Some(Arc::new(result));
-            });
-        }
-        Ok(())
+        failure.map_or(Ok(()), Err)
     }
 
     /// A row of `sys_query_history`; a statement is not failed for it.
@@ -179,7 +179,7 @@ impl Runner<'_> {
             Err(failure) => ("failed", -1, failure.to_string()),
         };
         let written = self
-            .engine
+            .database
             .journal
             .query(
                 "INSERT INTO redshift_local.query_history VALUES ($1, $2, $3, $4, \
@@ -278,13 +278,13 @@ impl Runner<'_> {
                 match self.session.execute(sql).await {
                     Ok(rows) => Ok(Done { rows: i64::try_from(rows).unwrap_or(i64::MAX), result: None, query_id }),
                     Err(error) => {
-                        let oid = self.engine.journal.table_oid(table).await.unwrap_or(0);
+                        let oid = self.database.journal.table_oid(table).await.unwrap_or(0);
                         Err(Failure::from_postgres(&error, query_id, self.session.pid, oid))
                     }
                 }
             }
             Action::Call { sql, procedure } => {
-                for (table, exclusive) in self.engine.journal.written_by(procedure).await? {
+                for (table, exclusive) in self.database.journal.written_by(procedure).await? {
                     self.session.execute(&self.isolation.lock(&table, exclusive)).await.map_err(failed)?;
                 }
                 self.session.execute(sql).await.map_err(failed)?;
@@ -298,7 +298,13 @@ impl Runner<'_> {
             }
             Action::Copy(command) => {
                 self.session.execute(&self.isolation.lock(&command.table, false)).await.map_err(failed)?;
-                copy::load(self.engine, &self.session, command, query_id).await?;
+                let means = copy::Means {
+                    s3: self.engine.s3.of_account(&self.submission.request.account),
+                    journal: &self.database.journal,
+                    session: &self.session,
+                    takes_at_least: self.engine.control.copy_delay(),
+                };
+                copy::load(means, command, query_id).await?;
                 // The API answers 0 for COPY, whatever it loaded.
                 Ok(Done { rows: 0, result: None, query_id })
             }

@@ -1,7 +1,8 @@
 //! Connections to PostgreSQL: one per submission, set up to be as much like a Redshift session as settings can make
-//! it, and the journal's own, which writes system rows outside of every transaction.
+//! it, and each database's journal, which writes system rows outside of every transaction.
 
-use std::sync::PoisonError;
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -113,6 +114,41 @@ impl Session {
 const ORIGIN: &str = "SELECT s.nspname::text, t.relname::text, a.attnotnull FROM pg_catalog.pg_attribute a \
     JOIN pg_catalog.pg_class t ON t.oid = a.attrelid JOIN pg_catalog.pg_namespace s ON s.oid = t.relnamespace \
     WHERE a.attrelid = $1 AND a.attnum = $2";
+
+/// The databases that requests named so far.
+#[derive(Debug)]
+pub(crate) struct Databases {
+    server: Config,
+    known: Mutex<HashMap<String, Arc<Database>>>,
+}
+
+/// A database with the support objects in it.
+#[derive(Debug)]
+pub(crate) struct Database {
+    pub(crate) config: Config,
+    pub(crate) journal: Journal,
+}
+
+impl Databases {
+    pub(crate) fn new(server: Config) -> Self {
+        Self { server, known: Mutex::default() }
+    }
+
+    /// The database of this name; the first time, the support objects are made in it.
+    pub(crate) async fn get(&self, name: &str) -> Result<Arc<Database>, Failure> {
+        let mut known = self.known.lock().await;
+        if let Some(database) = known.get(name) {
+            return Ok(Arc::clone(database));
+        }
+        let mut config = self.server.clone();
+        config.dbname(name);
+        let journal = Journal::new(config.clone());
+        journal.install().await?;
+        let database = Arc::new(Database { config, journal });
+        known.insert(name.to_owned(), Arc::clone(&database));
+        Ok(database)
+    }
+}
 
 /// The stand-in's own connection, opened again when it was lost.
 #[derive(Debug)]

@@ -49,6 +49,8 @@ impl Status {
 /// What a caller asked for.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
+    /// The caller's access key: statements and tokens are its account's own.
+    pub(crate) account: String,
     pub(crate) sqls: Vec<String>,
     pub(crate) parameters: Vec<Parameter>,
     pub(crate) batch: bool,
@@ -187,6 +189,9 @@ impl Clock {
     }
 }
 
+/// Account, operation, token.
+type TokenKey = (String, &'static str, String);
+
 /// What a client token is remembered by.
 #[derive(Debug)]
 struct Token {
@@ -208,7 +213,7 @@ pub(crate) enum Accepted {
 #[derive(Debug, Default)]
 struct Kept {
     submissions: HashMap<Uuid, Arc<Submission>>,
-    tokens: HashMap<(&'static str, String), Token>,
+    tokens: HashMap<TokenKey, Token>,
 }
 
 /// All statements.
@@ -236,7 +241,7 @@ impl Statements {
         request: Request,
     ) -> Accepted {
         let mut kept = self.kept();
-        let key = token.map(|token| (operation, token));
+        let key = token.map(|token| (request.account.clone(), operation, token));
         if let Some(known) = key.as_ref().and_then(|key| kept.tokens.get(key)) {
             return if known.digest == digest {
                 Accepted::Replayed(Arc::clone(&known.submission))

@@ -11,7 +11,7 @@ mod value;
 
 use std::io::Write as _;
 use std::pin::Pin;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use aws_sdk_s3::operation::get_object::GetObjectOutput;
 use bytes::Bytes;
@@ -27,8 +27,7 @@ use self::target::Target;
 use self::value::{Problem, code};
 use crate::dialect::copy::{CopyCommand, Format};
 use crate::failure::Failure;
-use crate::run::Engine;
-use crate::session::Session;
+use crate::session::{Journal, Session};
 
 /// Bytes that go to PostgreSQL at once.
 const CHUNK: usize = 64 * 1024;
@@ -40,19 +39,22 @@ fn spectrum(code: i32, context: &str, query_id: i64) -> Failure {
     Failure::new("Spectrum Scan Error").with_detail(source::block("Spectrum Scan Error", code, context, query_id))
 }
 
+/// What a COPY works with.
+#[derive(Debug)]
+pub(crate) struct Means<'a> {
+    pub(crate) s3: aws_sdk_s3::Client,
+    pub(crate) journal: &'a Journal,
+    pub(crate) session: &'a Session,
+    pub(crate) takes_at_least: Duration,
+}
+
 /// Runs a COPY in the session's transaction. The number of rows is what `pg_last_copy_count()` then says.
-pub(crate) async fn load(
-    engine: &Engine,
-    session: &Session,
-    command: &CopyCommand,
-    query_id: i64,
-) -> Result<(), Failure> {
+pub(crate) async fn load(means: Means<'_>, command: &CopyCommand, query_id: i64) -> Result<(), Failure> {
     let began = Instant::now();
-    let target = Target::of(session, command, query_id).await?;
-    let files = source::files(&engine.s3, command, query_id).await?;
+    let target = Target::of(means.session, command, query_id).await?;
+    let files = source::files(&means.s3, command, query_id).await?;
     let mut load = Load {
-        engine,
-        session,
+        means,
         command,
         query_id,
         target,
@@ -64,19 +66,18 @@ pub(crate) async fn load(
         bytes: 0,
     };
     let mut outcome = load.all(&files).await;
-    let rest = engine.control.copy_delay().saturating_sub(began.elapsed());
+    let rest = load.means.takes_at_least.saturating_sub(began.elapsed());
     if outcome.is_ok() && !rest.is_zero() {
         // In the database, so that a cancel, a time-out and a broken connection meet it there.
         let sleep = format!("SELECT pg_sleep({})", rest.as_secs_f64());
-        outcome = session.execute(&sleep).await.map(drop).map_err(|error| load.failed(&error));
+        outcome = load.means.session.execute(&sleep).await.map(drop).map_err(|error| load.failed(&error));
     }
     load.write_down(files.len(), outcome.is_ok()).await?;
     outcome
 }
 
 struct Load<'a> {
-    engine: &'a Engine,
-    session: &'a Session,
+    means: Means<'a>,
     command: &'a CopyCommand,
     query_id: i64,
     target: Target,
@@ -92,12 +93,12 @@ type Sink = Pin<Box<CopyInSink<Bytes>>>;
 
 impl Load<'_> {
     fn failed(&self, error: &tokio_postgres::Error) -> Failure {
-        Failure::from_postgres(error, self.query_id, self.session.pid, self.target.oid)
+        Failure::from_postgres(error, self.query_id, self.means.session.pid, self.target.oid)
     }
 
     async fn all(&mut self, files: &[File]) -> Result<(), Failure> {
         let sql = format!("COPY {} ({}) FROM STDIN", self.command.table, self.target.column_list());
-        let sink = self.session.client.copy_in::<_, Bytes>(&sql).await.map_err(|error| self.failed(&error))?;
+        let sink = self.means.session.client.copy_in::<_, Bytes>(&sql).await.map_err(|error| self.failed(&error))?;
         let mut sink: Sink = Box::pin(sink);
         for file in files {
             self.file(file, &mut sink).await?;
@@ -112,7 +113,7 @@ impl Load<'_> {
     async fn file(&mut self, file: &File, sink: &mut Sink) -> Result<(), Failure> {
         let started = Timestamp::now();
         let parquet = self.command.format == Format::Parquet;
-        let Some(object) = source::open(&self.engine.s3, file, parquet, self.query_id).await? else { return Ok(()) };
+        let Some(object) = source::open(&self.means.s3, file, parquet, self.query_id).await? else { return Ok(()) };
         let length = object.content_length().unwrap_or(0);
         let etag = object.e_tag().unwrap_or_default().trim_matches('"').to_owned();
         let modified = object.last_modified().and_then(|at| Timestamp::from_second(at.secs()).ok());
@@ -270,7 +271,7 @@ impl Load<'_> {
         if self.error_rows.len() < ERRORS_KEPT {
             self.error_rows.push(json!({
                 "query_id": self.query_id,
-                "session_id": self.session.pid,
+                "session_id": self.means.session.pid,
                 "table_id": self.target.oid,
                 "start_time": self.started,
                 "file_name": file.url(),
@@ -323,7 +324,7 @@ impl Load<'_> {
         let loads = json!({
             "history": [{
                 "query_id": self.query_id,
-                "session_id": self.session.pid,
+                "session_id": self.means.session.pid,
                 "status": if completed { "completed" } else { "aborted" },
                 "table_name": self.target.name,
                 "start_time": self.started,
@@ -341,12 +342,13 @@ impl Load<'_> {
             "detail": self.file_rows,
             "error": self.error_rows,
         });
-        self.engine.journal.query(WRITE_DOWN, &[&loads.to_string()]).await?;
+        self.means.journal.query(WRITE_DOWN, &[&loads.to_string()]).await?;
         if !completed {
             return Ok(());
         }
-        let own = self.session.remember_load(loads);
-        self.session
+        let own = self.means.session.remember_load(loads);
+        self.means
+            .session
             .client
             .query(
                 "SELECT set_config('redshift_local.loads', $1, false), \

@@ -10,23 +10,29 @@ use super::spectrum;
 use crate::dialect::copy::{CopyCommand, Format};
 use crate::failure::Failure;
 
-/// A client for the local S3. The account follows the access key, as in the rest of the local cloud.
-pub(crate) async fn client(endpoint: &str) -> Client {
-    let variable = |name: &str, otherwise: &str| std::env::var(name).unwrap_or_else(|_| otherwise.to_owned());
-    let credentials = Credentials::new(
-        variable("AWS_ACCESS_KEY_ID", "test"),
-        variable("AWS_SECRET_ACCESS_KEY", "test"),
-        None,
-        None,
-        "local",
-    );
-    let shared = aws_config::defaults(BehaviorVersion::latest())
-        .region(Region::new(variable("AWS_REGION", "us-east-1")))
-        .credentials_provider(credentials)
-        .endpoint_url(endpoint)
-        .load()
-        .await;
-    Client::from_conf(aws_sdk_s3::config::Builder::from(&shared).force_path_style(true).build())
+/// The local S3, which tells accounts apart by their access keys.
+#[derive(Debug)]
+pub(crate) struct S3 {
+    config: aws_sdk_s3::Config,
+}
+
+impl S3 {
+    /// Addressed in path style.
+    pub(crate) async fn at(endpoint: &str) -> Self {
+        let shared = aws_config::defaults(BehaviorVersion::latest())
+            .region(Region::from_static("us-east-1"))
+            .no_credentials()
+            .endpoint_url(endpoint)
+            .load()
+            .await;
+        Self { config: aws_sdk_s3::config::Builder::from(&shared).force_path_style(true).build() }
+    }
+
+    /// A client that sees what the holder of this access key sees.
+    pub(crate) fn of_account(&self, access_key: &str) -> Client {
+        let credentials = Credentials::new(access_key, "local", None, None, "local");
+        Client::from_conf(self.config.to_builder().credentials_provider(credentials).build())
+    }
 }
 
 /// An object to load.
