@@ -1,5 +1,6 @@
 //! Redshift through its Data API.
 //!
+//! Every request is a batch, also one of a single statement: so its statements always have ids of their own (`uuid:1`).
 //! The client token is always the caller's own, so a request repeated by the SDK, by the next invocation or by nobody knows
 //! whom is one execution. The API's long poll is used for waiting; when too many wait for one statement already, it is
 //! asked without waiting.
@@ -47,26 +48,6 @@ impl RedshiftWarehouse {
     }
 
     async fn execute(&self, submission: &Submission<'_>, wait: u32) -> Result<Execution, Fault> {
-        let operation = "ExecuteStatement";
-        let (workgroup, cluster) = self.endpoint();
-        let request = self
-            .client
-            .execute_statement()
-            .set_workgroup_name(workgroup)
-            .set_cluster_identifier(cluster)
-            .database(&self.config.database)
-            .set_db_user(self.config.db_user.clone())
-            .set_secret_arn(self.config.secret_arn.clone())
-            .set_sql(submission.statements.first().cloned())
-            .statement_name(submission.name)
-            .client_token(submission.token)
-            .set_wait_time_seconds(wait_seconds(wait));
-        let answer = request.customize().config_override(patience(wait)).send().await;
-        let answer = answer.map_err(|e| Fault::of(operation, &e))?;
-        submitted(operation, answer.id(), answer.status())
-    }
-
-    async fn execute_batch(&self, submission: &Submission<'_>, wait: u32) -> Result<Execution, Fault> {
         let operation = "BatchExecuteStatement";
         let (workgroup, cluster) = self.endpoint();
         let request = self
@@ -122,12 +103,8 @@ impl RedshiftWarehouse {
 #[async_trait]
 impl Warehouse for RedshiftWarehouse {
     async fn submit(&self, submission: Submission<'_>) -> Result<Execution, WarehouseError> {
-        let submission = &submission;
         match submission.statements.len() {
-            1 => waiting(submission.wait_seconds, |wait| self.execute(submission, wait)).await,
-            2..=STATEMENTS_AT_MOST => {
-                waiting(submission.wait_seconds, |wait| self.execute_batch(submission, wait)).await
-            }
+            1..=STATEMENTS_AT_MOST => waiting(submission.wait_seconds, |wait| self.execute(&submission, wait)).await,
             n => Err(WarehouseError {
                 operation: "BatchExecuteStatement",
                 code: "Client".to_owned(),

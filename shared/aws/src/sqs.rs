@@ -205,7 +205,8 @@ fn is_no_longer_in_hand(fault: &Fault) -> bool {
 
 /// An attribute's text: not empty, of characters that SQS takes, and not long.
 fn attribute_text(reason: &str) -> String {
-    let mut text: String = reason.chars().map(|c| if c.is_control() || c > '\u{FFFD}' { ' ' } else { c }).collect();
+    let mut text: String =
+        reason.chars().map(|c| if c.is_control() || matches!(c, '\u{FFFE}' | '\u{FFFF}') { ' ' } else { c }).collect();
     text.truncate(text.floor_char_boundary(REASON_BYTES));
     if text.trim().is_empty() { "no reason".to_owned() } else { text }
 }
@@ -296,7 +297,7 @@ mod tests {
 
     #[test]
     fn a_reason_is_cut_and_cleaned() {
-        assert_eq!(attribute_text("bad\u{0}\nbody"), "bad  body");
+        assert_eq!(attribute_text("bad\u{0}\nbody \u{1f980}\u{ffff}"), "bad  body \u{1f980} ");
         assert_eq!(attribute_text(""), "no reason");
         assert!(attribute_text(&"ü".repeat(2000)).len() <= REASON_BYTES);
     }

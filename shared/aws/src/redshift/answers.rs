@@ -42,13 +42,13 @@ async fn c172_several_statements_are_one_transaction_under_our_token() {
 }
 
 #[tokio::test]
-async fn one_statement_is_executed_alone_and_tells_its_status_if_it_waited() {
+async fn one_statement_is_a_batch_too_and_tells_its_status_if_it_waited() {
     let stub = Stub::answering([(200, json!({"Id": ID, "Status": "FINISHED"}))]).await;
     let execution = warehouse(&stub).submit(submission(&sql(1), 0)).await.unwrap();
     assert_eq!(execution.status, ExecutionStatus::Finished);
     let asked = &stub.asked()[0];
-    assert_eq!(asked.operation, "ExecuteStatement");
-    assert_eq!((asked.body["Sql"].as_str(), asked.body.get("WaitTimeSeconds")), (Some("SELECT 1"), None));
+    assert_eq!(asked.operation, "BatchExecuteStatement");
+    assert_eq!((&asked.body["Sqls"], asked.body.get("WaitTimeSeconds")), (&json!(["SELECT 1"]), None));
 }
 
 #[tokio::test]
