@@ -77,9 +77,12 @@ pub(crate) struct Sql {
 pub(crate) struct Apply {
     /// The datasets.toml
     pub(crate) file: PathBuf,
-    /// Do it; without this it is only shown
+    /// Do it; without this it is only shown, and where the output is no terminal that is an error
     #[arg(long)]
     pub(crate) yes: bool,
+    /// Only show it, also where the output is no terminal
+    #[arg(long, conflicts_with = "yes")]
+    pub(crate) dry_run: bool,
     /// Take a dataset's target from the dataset or stack that owns it; may be given many times
     #[arg(long, value_name = "DATASET")]
     pub(crate) take_over: Vec<String>,

@@ -3,12 +3,17 @@
 //! It decides nothing by itself: what is right is said by the domain, what is done is done by the engine, and this prints it.
 //! Results go to standard output, everything else to standard error; a reader who closes the pipe ends it quietly.
 
+mod apply;
 mod arguments;
+mod cloud;
 mod console;
 mod env_file;
 mod exit;
 mod explain;
 mod file;
+mod init;
+mod replay;
+mod show;
 mod sql;
 mod validate;
 
@@ -36,6 +41,14 @@ fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         Command::Validate(arguments) => validate::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
         Command::Sql(arguments) => sql::run(arguments),
-        _ => Err(Failure::Refused("this command is not there yet".to_owned())),
+        Command::Init => wait_for(init::run()),
+        Command::Apply(arguments) => wait_for(apply::run(arguments)),
+        Command::Replay(arguments) => wait_for(replay::run(arguments)),
+        Command::Show(arguments) => wait_for(show::run(arguments)),
     }
+}
+
+fn wait_for(command: impl Future<Output = Result<Outcome, Failure>>) -> Result<Outcome, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| Failure::Refused(format!("can't start: {error}")))?.block_on(command)
 }

@@ -79,8 +79,8 @@ async fn has_data(objects: &dyn Objects, definition: &Definition, folder: &str) 
     let root = &definition.source;
     let prefix = format!("{}{folder}", root.prefix);
     let is_data = |object: &ListedObject| {
-        let name = object.key.strip_prefix(&prefix);
-        object.size > 0 && name.is_some_and(|name| definition.layout.check_object(name).is_ok())
+        let below = root.below(&root.bucket, &object.key);
+        object.size > 0 && below.is_some_and(|below| definition.partition_of(below).is_ok())
     };
     let mut next = None;
     loop {

@@ -1,0 +1,185 @@
+//! A plan in words, and as JSON.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+use tidemark_domain::apply::{Ownership, Status};
+use tidemark_domain::definition::ForeignRows;
+use tidemark_engine::apply::{DatasetPlan, Done, Plan};
+
+use crate::console::{BAD, FAINT, GOOD, NAME, PLAIN, WARN};
+use crate::file::count;
+
+/// Of a list of partitions so many are named.
+const NAMED: usize = 5;
+
+/// What will be done, dataset by dataset, and what speaks against it.
+pub(super) fn plan(plan: &Plan) -> String {
+    let mut text = String::new();
+    for dataset in plan.datasets.iter().filter(|dataset| !dataset.is_empty()) {
+        write_dataset(&mut text, dataset);
+    }
+    let unchanged: Vec<&str> = plan.datasets.iter().filter(|dataset| dataset.is_empty()).map(name).collect();
+    if !unchanged.is_empty() {
+        // Writing to a String can't fail.
+        let _ = writeln!(text, "{FAINT}unchanged: {}{PLAIN}", unchanged.join(", "));
+    }
+    for problem in &plan.problems {
+        let _ = writeln!(text, "{BAD}problem{PLAIN}: {problem}");
+    }
+    text
+}
+
+fn name(dataset: &DatasetPlan) -> &str {
+    dataset.comparison.dataset.as_str()
+}
+
+fn write_dataset(text: &mut String, dataset: &DatasetPlan) {
+    let status = word(dataset.comparison.status);
+    let colour = if dataset.comparison.status == Status::Retired { WARN } else { GOOD };
+    let _ = write!(text, "{NAME}{}{PLAIN}: {colour}{status}{PLAIN}", name(dataset));
+    if let Some(definition) = &dataset.definition {
+        let _ = write!(text, ", {} into {}", definition.source, definition.target);
+    }
+    text.push('\n');
+    for difference in &dataset.comparison.differences {
+        let side = |value: &Option<String>| value.clone().unwrap_or_else(|| "(not set)".to_owned());
+        let (before, after) = (side(&difference.before), side(&difference.after));
+        let _ = writeln!(text, "  {}: {before} -> {after}", difference.setting);
+    }
+    if let Some(ownership) = dataset.ownership {
+        write_epoch(text, dataset, ownership);
+    }
+    if dataset.comparison.status == Status::Retired {
+        text.push_str("  its marks are acknowledged and nothing of it is rebuilt any more; the rows stay\n");
+    }
+    write_partitions(text, dataset);
+}
+
+fn write_epoch(text: &mut String, dataset: &DatasetPlan, ownership: Ownership) {
+    let before = dataset.head.as_ref().map(|head| head.epoch);
+    let reasons = &dataset.comparison.raises_epoch;
+    let why = if ownership.takes_over {
+        "its target is taken from another owner".to_owned()
+    } else if !reasons.is_empty() {
+        format!("what a partition owns changes: {}", reasons.join(", "))
+    } else {
+        "head and guard row differed".to_owned()
+    };
+    match before {
+        Some(before) if before != ownership.epoch => {
+            let _ = writeln!(text, "  epoch: {before} -> {}, since {why}", ownership.epoch);
+        }
+        Some(_) if ownership.write_guard => {
+            let _ = writeln!(text, "  epoch: the guard row is set to {}, since {why}", ownership.epoch);
+        }
+        Some(_) => {}
+        None => {
+            let taken = if ownership.takes_over { format!(", since {why}") } else { String::new() };
+            let _ = writeln!(text, "  epoch: {}{taken}", ownership.epoch);
+        }
+    }
+}
+
+fn write_partitions(text: &mut String, dataset: &DatasetPlan) {
+    if dataset.comparison.marks {
+        let names: Vec<&str> = dataset.marks.iter().map(|name| name.as_str()).collect();
+        let _ = writeln!(text, "  marks {}{}", count(names.len(), "partition"), named(&names));
+    }
+    if dataset.stay > 0 {
+        let _ =
+            writeln!(text, "  leaves {} as they are: they lie before the lookback", count(dataset.stay, "partition"));
+    }
+    if dataset.not_yielded > 0 {
+        let partitions = count(dataset.not_yielded, "partition");
+        let _ = writeln!(text, "  {WARN}leaves{PLAIN} {partitions} that the layout no longer yields: their rows stay");
+    }
+    if dataset.foreign.is_empty() {
+        return;
+    }
+    let rows: u64 = dataset.foreign.iter().map(|foreign| foreign.rows).sum();
+    let names: Vec<&str> = dataset.foreign.iter().map(|foreign| foreign.partition.as_str()).collect();
+    let accepts = dataset.definition.as_ref().is_some_and(|d| d.tolerance.foreign_rows == ForeignRows::Accept);
+    let then = if accepts { "a rebuild deletes them" } else { "a rebuild parks for them (foreign_rows)" };
+    let least = if dataset.foreign_cut { "at least " } else { "" };
+    let _ = writeln!(
+        text,
+        "  {WARN}foreign rows{PLAIN}: {least}{rows} of {} in the target, written by no batch of ours; {then}{}",
+        count(names.len(), "partition"),
+        named(&names)
+    );
+}
+
+fn named(names: &[&str]) -> String {
+    let (first, more) = names.split_at(names.len().min(NAMED));
+    match (first.is_empty(), more.len()) {
+        (true, _) => String::new(),
+        (false, 0) => format!(": {}", first.join(", ")),
+        (false, more) => format!(": {} and {more} more", first.join(", ")),
+    }
+}
+
+fn word(status: Status) -> &'static str {
+    match status {
+        Status::New => "new",
+        Status::Changed => "changed",
+        Status::Returned => "back from retirement",
+        Status::Unchanged => "unchanged, to be finished",
+        Status::Retired => "retired",
+    }
+}
+
+/// What was done.
+pub(super) fn done(done: Done) -> String {
+    let mut text = format!("{GOOD}done{PLAIN}: {} marked", count(done.marked, "partition"));
+    let waiting = done.marked - done.sent - done.unsent;
+    if waiting > 0 {
+        let _ = write!(text, ", {waiting} of them had a message outstanding");
+    }
+    if done.unsent > 0 {
+        let _ = write!(text, ", {} couldn't be sent a message: sweep wakes them within five minutes", done.unsent);
+    }
+    text.push('\n');
+    text
+}
+
+/// The plan, and what was done, for programs.
+pub(super) fn json(plan: &Plan, will: bool, done: Done) -> Value {
+    let datasets: Vec<Value> = plan.datasets.iter().map(dataset_json).collect();
+    json!({
+        "datasets": datasets,
+        "problems": plan.problems,
+        "applied": will,
+        "marked": done.marked,
+        "sent": done.sent,
+    })
+}
+
+fn dataset_json(dataset: &DatasetPlan) -> Value {
+    let comparison = &dataset.comparison;
+    let differences: Vec<Value> = comparison
+        .differences
+        .iter()
+        .map(|d| json!({ "setting": d.setting, "before": d.before, "after": d.after }))
+        .collect();
+    let foreign: Vec<Value> =
+        dataset.foreign.iter().map(|f| json!({ "partition": f.partition, "rows": f.rows })).collect();
+    json!({
+        "dataset": comparison.dataset,
+        "status": match comparison.status {
+            Status::New => "new",
+            Status::Changed => "changed",
+            Status::Returned => "returned",
+            Status::Unchanged => "unchanged",
+            Status::Retired => "retired",
+        },
+        "differences": differences,
+        "raises_epoch": comparison.raises_epoch,
+        "epoch": dataset.ownership.map(|ownership| ownership.epoch.0),
+        "takes_over": dataset.ownership.is_some_and(|ownership| ownership.takes_over),
+        "marks": dataset.marks,
+        "stay": dataset.stay,
+        "not_yielded": dataset.not_yielded,
+        "foreign_rows": foreign,
+    })
+}

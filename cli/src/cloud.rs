@@ -1,0 +1,102 @@
+//! The deployed stack, as the environment tells it: its configuration and the ports to it.
+
+use std::fmt::Display;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tidemark_aws::SystemClock;
+use tidemark_aws::clients::{Adapters, sdk_config};
+use tidemark_aws::config::{Config, Purpose, environment};
+use tidemark_domain::dataset::Head;
+use tidemark_domain::definition::Definition;
+use tidemark_domain::id::{DatasetName, PartitionId, PartitionName};
+use tidemark_domain::partition::PartitionItem;
+use tidemark_engine::Ports;
+use tidemark_engine::definitions::Definitions;
+use tidemark_engine::ports::{Alert, Announcer, Event};
+
+use crate::exit::Failure;
+
+/// A stack and the way to it.
+pub(crate) struct Cloud {
+    /// What is configured.
+    pub(crate) config: Config,
+    /// The way to it.
+    pub(crate) ports: Ports,
+}
+
+/// A dataset that was applied, and one of its partitions.
+pub(crate) struct Seen {
+    /// The dataset's head.
+    pub(crate) head: Head,
+    /// Its definition in force.
+    pub(crate) definition: Arc<Definition>,
+    /// The partition, by its canonical name.
+    pub(crate) id: PartitionId,
+    /// What is stored of it; `None` where it was never marked.
+    pub(crate) item: Option<PartitionItem>,
+}
+
+impl Cloud {
+    /// Reads the environment; everything that is wrong with it is told at once.
+    pub(crate) async fn connect() -> Result<Self, Failure> {
+        let config = Config::read(Purpose::Operate, environment).map_err(|problems| {
+            Failure::Unavailable(format!("the stack isn't told by the environment:\n  {}", problems.0.join("\n  ")))
+        })?;
+        let adapters = Adapters::new(&config, &sdk_config().await);
+        let warehouse =
+            adapters.warehouse.ok_or_else(|| Failure::Unavailable("no redshift is configured".to_owned()))?;
+        let ports = Ports {
+            state: Arc::new(adapters.state),
+            objects: Arc::new(adapters.objects),
+            warehouse: Arc::new(warehouse),
+            queue: Arc::new(adapters.queue),
+            announcer: Arc::new(Silent),
+            clock: Arc::new(SystemClock),
+        };
+        Ok(Self { config, ports })
+    }
+
+    /// Looks a partition up, by names as an operator types them.
+    pub(crate) async fn look(&self, dataset: &str, partition: &str) -> Result<Seen, Failure> {
+        let dataset = DatasetName::new(dataset).map_err(|error| Failure::Usage(error.to_string()))?;
+        let name = PartitionName::new(partition).map_err(|error| Failure::Usage(error.to_string()))?;
+        let unknown = || {
+            let stack = &self.config.stack;
+            Failure::Refused(format!("stack {stack} has no dataset {dataset}; put it in force with `tidemark apply`"))
+        };
+        let head = self.ports.state.read(&[Head::key(&dataset)]).await.map_err(unavailable)?.pop().flatten();
+        let head = Head::from_item(&head.ok_or_else(unknown)?).map_err(|error| unreadable(&dataset, &error))?;
+        let definition = Definitions::default().get(self.ports.state.as_ref(), &dataset, &head.hash).await;
+        let definition = definition.map_err(unavailable)?;
+        let partition = definition.partition(&name).map_err(|error| Failure::Refused(error.to_string()))?.name;
+        let id = PartitionId { dataset, partition };
+        let item = self.ports.state.read(&[PartitionItem::key(&id)]).await.map_err(unavailable)?.pop().flatten();
+        let item = item.map(|item| PartitionItem::from_item(&item)).transpose();
+        Ok(Seen { head, definition, item: item.map_err(|error| unreadable(&id, &error))?, id })
+    }
+}
+
+/// A failure of AWS or Redshift.
+pub(crate) fn unavailable(error: impl Display) -> Failure {
+    Failure::Unavailable(error.to_string())
+}
+
+/// An item that this release doesn't understand.
+fn unreadable(what: &impl Display, error: &serde_json::Error) -> Failure {
+    Failure::Refused(format!("what is stored of {what} can't be read: {error}; was it written by a newer release?"))
+}
+
+/// Only the functions announce.
+struct Silent;
+
+#[async_trait]
+impl Announcer for Silent {
+    async fn publish(&self, event: Event) -> Result<(), String> {
+        Err(format!("an operator's command publishes no {}", event.detail_type))
+    }
+
+    async fn alert(&self, alert: Alert) -> Result<(), String> {
+        Err(format!("an operator's command alerts nobody: {}", alert.subject))
+    }
+}

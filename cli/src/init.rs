@@ -1,0 +1,26 @@
+//! `tidemark init`
+
+use tidemark_domain::sql::install::VERSION;
+use tidemark_engine::init::{InitError, Installed, init};
+
+use crate::cloud::{Cloud, unavailable};
+use crate::console::{self, GOOD, PLAIN};
+use crate::exit::{Failure, Outcome};
+
+/// Makes Tidemark's schemas, tables and procedures, and says what was there before.
+pub(crate) async fn run() -> Result<Outcome, Failure> {
+    let cloud = Cloud::connect().await?;
+    let installed = init(&cloud.ports).await.map_err(|error| match error {
+        InitError::Newer { .. } => Failure::Refused(error.to_string()),
+        other => unavailable(other),
+    })?;
+    let did = match installed {
+        Installed::Made => "made".to_owned(),
+        Installed::Upgraded { from } => format!("brought from version {from}"),
+        Installed::Again => "found, nothing changed".to_owned(),
+    };
+    let database = cloud.config.redshift.map(|redshift| redshift.database).unwrap_or_default();
+    let told = format!("{GOOD}ready{PLAIN}: schema tidemark, version {VERSION}, in database {database}: {did}\n");
+    console::print(&told)?;
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,89 @@
+//! `tidemark replay DATASET PARTITION`
+
+use std::collections::BTreeSet;
+
+use tidemark_domain::dataset::Mode;
+use tidemark_domain::id::Digest;
+use tidemark_domain::lock::Scope;
+use tidemark_domain::message::{PartitionMessage, Replay, Wish};
+use tidemark_domain::partition::{Accept, PartitionItem};
+use tidemark_domain::verify::GuardKind;
+use tidemark_engine::ports::Outgoing;
+
+use crate::arguments;
+use crate::cloud::{Cloud, Seen, unavailable};
+use crate::console::{self, FAINT, GOOD, NAME, PLAIN, WARN};
+use crate::exit::{Failure, Outcome};
+
+/// Sends the message that asks for a rebuild, and prints it.
+pub(crate) async fn run(arguments: &arguments::Replay) -> Result<Outcome, Failure> {
+    let cloud = Cloud::connect().await?;
+    let seen = cloud.look(&arguments.dataset, &arguments.partition).await?;
+    if seen.head.mode == Mode::Retired {
+        return Err(Failure::Refused(format!("{} is retired; apply a file that has it", seen.id.dataset)));
+    }
+    let accept = accept(arguments, seen.item.as_ref())?;
+    let replay = Replay { reason: arguments.reason.clone(), force: !arguments.no_force, accept };
+    let message = PartitionMessage { id: seen.id.clone(), wish: Wish::Replay(replay) };
+    let body = message.body();
+    // Held to the contract as rebuild will read it.
+    PartitionMessage::parse(&body).map_err(|error| Failure::Refused(error.to_string()))?;
+    let scope = Scope::of(&seen.id, seen.head.concurrency);
+    let unsent = cloud.ports.queue.send(&[Outgoing { message, scope }]).await.map_err(unavailable)?;
+    if let Some((_, why)) = unsent.into_iter().next() {
+        return Err(unavailable(format!("the queue refused the message: {why}")));
+    }
+    if arguments.json {
+        console::print(&format!("{body}\n"))?;
+    } else {
+        console::print(&told(&seen, &body))?;
+    }
+    Ok(Outcome::Done)
+}
+
+fn told(seen: &Seen, body: &str) -> String {
+    let note = match seen.head.mode {
+        Mode::Paused => format!("{WARN}note{PLAIN}: {} is paused; it is rebuilt once resumed\n", seen.id.dataset),
+        Mode::Halted => format!(
+            "{WARN}note{PLAIN}: {} is halted ({}); it is probed every 15 minutes\n",
+            seen.id.dataset,
+            seen.head.why.as_deref().unwrap_or("no reason is stored")
+        ),
+        Mode::Active | Mode::Retired => String::new(),
+    };
+    format!("{GOOD}sent{PLAIN}: {NAME}{}{PLAIN} {FAINT}{body}{PLAIN}\n{note}", seen.id)
+}
+
+/// What the rebuild may let pass. The digest that goes with it is the one that was given, or the one the item shows.
+fn accept(arguments: &arguments::Replay, item: Option<&PartitionItem>) -> Result<Option<Accept>, Failure> {
+    let mut kinds = BTreeSet::new();
+    for name in &arguments.accept {
+        let kind = GuardKind::ALL.into_iter().find(|kind| kind.name() == name && kind.may_be_accepted());
+        kinds.insert(kind.ok_or_else(|| {
+            let may = GuardKind::ALL.into_iter().filter(|kind| kind.may_be_accepted()).map(GuardKind::name);
+            Failure::Usage(format!("{name:?} can't be accepted; write some of {}", may.collect::<Vec<_>>().join(", ")))
+        })?);
+    }
+    if kinds.is_empty() {
+        return Ok(None);
+    }
+    let digest = match &arguments.digest {
+        Some(digest) => Some(Digest::stored(digest.as_str())),
+        None => item.and_then(shown_digest),
+    };
+    if digest.is_none() && kinds.iter().any(|kind| kind.accepted_with_digest()) {
+        return Err(Failure::Refused(
+            "there is no listing to accept: the partition is neither parked nor in a batch that has listed; \
+             replay it without --accept, then look with `tidemark show`"
+                .to_owned(),
+        ));
+    }
+    Ok(Some(Accept { kinds, digest }))
+}
+
+/// The digest of the listing that an operator sees: the one it was parked for, else that of the batch in progress.
+pub(crate) fn shown_digest(item: &PartitionItem) -> Option<Digest> {
+    let parked = item.parked.as_ref().filter(|_| item.rests_parked());
+    let parked = parked.and_then(|parked| parked.digest.clone());
+    parked.or_else(|| item.batch.as_ref()?.listed.as_ref().map(|listed| listed.digest.clone()))
+}
