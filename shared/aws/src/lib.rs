@@ -6,6 +6,7 @@
 
 pub mod clients;
 pub mod config;
+pub mod lambda;
 pub mod telemetry;
 
 mod announce;
