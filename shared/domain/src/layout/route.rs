@@ -121,7 +121,7 @@ impl Layout {
     }
 
     /// Whether an object directly in a partition's folder is data, by its name alone.
-    fn check_object(&self, name: &str) -> Result<(), Unroutable> {
+    pub fn check_object(&self, name: &str) -> Result<(), Unroutable> {
         if is_hidden(name) {
             return Err(Unroutable::Hidden);
         }
