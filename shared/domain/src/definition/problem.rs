@@ -14,8 +14,14 @@ pub struct Flaw {
 
 impl Flaw {
     pub(crate) fn new(what: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { what: what.into(), remedy: remedy.into() }
+        Self { what: on_one_line(&what.into()), remedy: on_one_line(&remedy.into()) }
     }
+}
+
+/// What owners write may hold anything; a problem is one line.
+fn on_one_line(text: &str) -> String {
+    let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    text.chars().map(escaped).collect()
 }
 
 impl fmt::Display for Flaw {

@@ -160,6 +160,13 @@ fn a_syntax_error_has_its_place() {
 }
 
 #[test]
+fn a_problem_is_one_line_whatever_the_owner_wrote() {
+    let found = problems("[orders]\n\"a\\nb\" = 1\nsource = \"\\n\"\nlayout = \"{\\n\"\n");
+    assert!(found.iter().all(|problem| !problem.contains('\n')), "{found:?}");
+    assert!(found.iter().any(|problem| problem.starts_with("2:1: `a\\nb` is unknown")), "{found:?}");
+}
+
+#[test]
 fn columns_keys_and_parts_are_held_against_each_other() {
     let text = r#"
 [orders]

@@ -1,7 +1,8 @@
 //! The one text of a definition: what is stored under its hash, and read back by the same parser.
 //!
 //! Every key is written, defaults too, in a fixed order: definitions that mean the same have the same text and hash, and a
-//! default that changes in a later version doesn't change what was stored.
+//! default that changes in a later version doesn't change what was stored. A key that a later version adds is to be written
+//! only where it differs from its default, so that the hashes of today stay.
 
 use std::fmt::{Display, Write as _};
 

@@ -90,6 +90,9 @@ fn read_level(text: &str) -> Result<Level, Flaw> {
     if text.is_empty() {
         return Err(Flaw::new("the layout has an empty level", "take the `/` away at its beginning, or one of `//`"));
     }
+    if text.contains(char::is_control) {
+        return Err(Flaw::new(format!("the level `{text}` has control characters"), "write it without"));
+    }
     if text.starts_with(['_', '.']) {
         let remedy = "let `source` end below it: what begins with `_` or `.` below the root is never data";
         return Err(Flaw::new(format!("the level `{text}` is hidden"), remedy));
@@ -177,6 +180,7 @@ mod tests {
             ("dt={Dt}/", "the placeholder `{Dt}` is no name of a part"),
             ("_data/dt={dt}/", "the level `_data` is hidden"),
             ("_dt={dt}/", "the level `_dt={dt}` is hidden"),
+            ("a\nb/dt={dt}/", "the level `a\\nb` has control characters"),
             ("dt}/{dt}/", "the level `dt}` has a stray `}` or `*`"),
             ("dt={dt}/*", "the layout ends in `*`"),
         ] {

@@ -228,6 +228,21 @@ fn c070_a_value_is_never_sql() {
 }
 
 #[test]
+fn a_hostile_key_of_1024_bytes_arrives_intact_from_the_event() {
+    let catalog = catalog("s3://lake/raw/", "region={region}/", &[("region", "text")]);
+    let value = "O'Brien\\\"; drop table sales.orders; --\n\t$$雪";
+    let encoded = utf8_percent_encode(value, NON_ALPHANUMERIC).to_string();
+    let start = format!("raw/region={encoded}/");
+    let key = format!("{start}{}", "'".repeat(1_024 - start.len()));
+    let sent = utf8_percent_encode(&key, NON_ALPHANUMERIC).to_string();
+    let body = serde_json::json!({"Records": [{"eventName": "ObjectCreated:Put",
+        "s3": {"bucket": {"name": "lake"}, "object": {"key": sent}}}]});
+    let events = crate::s3_event::parse(&body.to_string()).unwrap();
+    assert_eq!(events[0].key.len(), 1_024);
+    assert_eq!(text_of(&catalog, &events[0].key), value);
+}
+
+#[test]
 fn u06_u07_folder_markers_and_symlink_manifests() {
     assert_eq!(label(&orders(), "raw/orders/dt=2026-11-01_$folder$"), "hidden");
     assert_eq!(label(&orders(), "raw/orders/dt=2026-11-01_$folder$/p"), "impossible_date");
@@ -280,6 +295,16 @@ fn the_stored_catalog_is_read_back() {
     assert_eq!(serde_json::to_string(&catalog).unwrap(), stored);
     assert_eq!(serde_json::from_str::<Catalog>(&stored).unwrap(), catalog);
     assert!(serde_json::from_str::<Catalog>(&stored.replace("{dt}/", "{dt}")).is_err());
+}
+
+#[test]
+fn five_hundred_datasets_fit_in_an_item_of_400_kb() {
+    let root = format!("s3://company-data-lake-raw-eu-central-1/{}/", "x".repeat(80));
+    let parts = [("region", "text"), ("arrival_date", "date"), ("arrival_hour", "integer")];
+    let mut place = catalog(&root, "region={region}/arrival_date={arrival_date}/hour={arrival_hour}/", &parts);
+    place.datasets = vec![place.datasets.remove(0); 500];
+    let bytes = serde_json::to_string(&place).unwrap().len();
+    assert!(bytes < 400_000, "{bytes}");
 }
 
 #[test]
