@@ -66,8 +66,7 @@ pub async fn run(ports: &Ports, batch: &Batch) -> Result<Execution, RunError> {
 /// Runs a batch and gives the rows of its last statement.
 pub async fn ask(ports: &Ports, batch: &Batch) -> Result<StatementResult, RunError> {
     let execution = run(ports, batch).await?;
-    let id = if batch.statements().len() == 1 { execution.id } else { batch.last().id(&execution.id) };
-    Ok(ports.warehouse.result(&id).await?)
+    Ok(ports.warehouse.result(&batch.last().id(&execution.id)).await?)
 }
 
 async fn submit(ports: &Ports, batch: &Batch) -> Result<Execution, RunError> {

@@ -153,8 +153,7 @@ impl Worker<'_> {
             let failure = self.why(sql, &described);
             return Err(Error::Warehouse { kind: failure.kind, message: failure.message });
         }
-        let id = if sql.statements().len() > 1 { sql.last().id(&execution.id) } else { execution.id };
-        let rows = self.engine.ports.warehouse.result(&id).await;
+        let rows = self.engine.ports.warehouse.result(&sql.last().id(&execution.id)).await;
         rows.map(Answered::Rows).map_err(|error| refused(ApiCall::Result, &error))
     }
 
