@@ -183,8 +183,8 @@ async fn guards_and_owners_stop_a_swap() {
         assert!(execution.first_error().unwrap_or_default().contains(by), "{by}: {execution:?}");
         assert_eq!(world.rows(), ["foreign"], "a swap that fails touches nothing");
     };
-    stopped(world.submit(&world.swap(&request, 2).batch).await, "TIDEMARK-FOREIGN-ROWS 1 of the 1 rows");
-    stopped(world.submit(&world.swap(&request, 3).batch).await, "TIDEMARK-STAGED staging holds 2 rows, but 3");
+    stopped(world.submit(&world.swap(&request, 2).batch).await, "TIDEMARK-FOREIGN-ROWS: 1 of the 1 rows");
+    stopped(world.submit(&world.swap(&request, 3).batch).await, "TIDEMARK-STAGED: staging holds 2 rows, but 3");
     let other = StackName::new("another").unwrap();
     let not_ours = Request { stack: &other, ..request };
     stopped(world.submit(&world.swap(&not_ours, 2).batch).await, "TIDEMARK-OWNER");

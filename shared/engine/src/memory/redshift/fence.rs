@@ -1,8 +1,9 @@
 //! A target's fence table and the procedures that write it: claim, fence off, own.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use super::text::literal;
+use super::text::{literal, raised};
 
 /// Who may swap into a target, under which epoch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,31 +39,27 @@ fn unreadable(given: &[&str]) -> String {
 
 impl FenceTable {
     /// `claim`: raises unless the guard row is ours and the stored fence is older.
-    pub(super) fn claim(&mut self, given: &[&str]) -> Result<(), String> {
+    pub(super) fn claim(&mut self, procedure: &str, given: &[&str]) -> Result<(), String> {
         let Arguments { partition, fence, guard } = arguments(given).ok_or_else(|| unreadable(given))?;
-        self.check(&guard)?;
-        match self.fences.get(&partition) {
-            Some(stored) if *stored >= fence => Err(format!(
-                "ERROR: TIDEMARK-SUPERSEDED partition {partition} is at fence {stored}, not older than {fence}"
-            )),
-            _ => {
-                self.fences.insert(partition, fence);
-                Ok(())
-            }
+        self.check(procedure, &guard)?;
+        if let Some(stored) = self.fences.get(&partition).filter(|stored| **stored >= fence) {
+            return Err(raised(procedure, "TIDEMARK-SUPERSEDED", &[&partition, stored, &fence]));
         }
+        self.fences.insert(partition, fence);
+        Ok(())
     }
 
     /// `fence_off`: raises unless the guard row is ours; the stored fence is the greater one then.
-    pub(super) fn fence_off(&mut self, given: &[&str]) -> Result<(), String> {
+    pub(super) fn fence_off(&mut self, procedure: &str, given: &[&str]) -> Result<(), String> {
         let Arguments { partition, fence, guard } = arguments(given).ok_or_else(|| unreadable(given))?;
-        self.check(&guard)?;
+        self.check(procedure, &guard)?;
         let stored = self.fences.entry(partition).or_insert(fence);
         *stored = fence.max(*stored);
         Ok(())
     }
 
     /// `own`: writes the guard row.
-    pub(super) fn own(&mut self, given: &[&str]) -> Result<(), String> {
+    pub(super) fn own(&mut self, procedure: &str, given: &[&str]) -> Result<(), String> {
         let read = || {
             let [stack, dataset, epoch, take_over] = given else { return None };
             let guard = Guard { stack: literal(stack)?, dataset: literal(dataset)?, epoch: epoch.parse().ok()? };
@@ -70,43 +67,34 @@ impl FenceTable {
         };
         let (guard, take_over): (Guard, bool) = read().ok_or_else(|| unreadable(given))?;
         if let Some(stored) = &self.guard {
-            let ours = stored.stack == guard.stack && stored.dataset == guard.dataset;
-            if !ours && !take_over {
-                return Err(stored.not_ours());
+            if !stored.is_of(&guard) && !take_over {
+                return Err(raised(procedure, "TIDEMARK-OWNER", &[&stored.dataset, &stored.stack]));
             }
-            if ours && stored.epoch > guard.epoch {
-                return Err(stored.newer_than(&guard));
+            if stored.is_of(&guard) && stored.epoch > guard.epoch {
+                return Err(raised(procedure, "TIDEMARK-EPOCH", &[&stored.epoch, &guard.epoch]));
             }
         }
         self.guard = Some(guard);
         Ok(())
     }
 
-    fn check(&self, guard: &Guard) -> Result<(), String> {
+    fn check(&self, procedure: &str, guard: &Guard) -> Result<(), String> {
         let Some(stored) = &self.guard else {
-            return Err("ERROR: TIDEMARK-OWNER the target belongs to dataset <NULL> of stack <NULL>".to_owned());
+            return Err(raised(procedure, "TIDEMARK-OWNER", &[&"<NULL>", &"<NULL>", &0]));
         };
-        if stored.stack != guard.stack || stored.dataset != guard.dataset {
-            return Err(stored.not_ours());
+        if !stored.is_of(guard) {
+            return Err(raised(procedure, "TIDEMARK-OWNER", &[&stored.dataset, &stored.stack, &0]));
         }
         match stored.epoch.cmp(&guard.epoch) {
-            std::cmp::Ordering::Equal => Ok(()),
-            std::cmp::Ordering::Greater => Err(stored.newer_than(guard)),
-            std::cmp::Ordering::Less => Err(format!(
-                "ERROR: TIDEMARK-REWOUND the target is at epoch {}, older than {}",
-                stored.epoch, guard.epoch
-            )),
+            Ordering::Equal => Ok(()),
+            Ordering::Greater => Err(raised(procedure, "TIDEMARK-EPOCH", &[&stored.epoch, &guard.epoch])),
+            Ordering::Less => Err(raised(procedure, "TIDEMARK-REWOUND", &[&stored.epoch, &guard.epoch])),
         }
     }
 }
 
 impl Guard {
-    fn not_ours(&self) -> String {
-        let Self { stack, dataset, .. } = self;
-        format!("ERROR: TIDEMARK-OWNER the target belongs to dataset {dataset} of stack {stack}")
-    }
-
-    fn newer_than(&self, other: &Self) -> String {
-        format!("ERROR: TIDEMARK-EPOCH the target is at epoch {}, newer than {}", self.epoch, other.epoch)
+    fn is_of(&self, other: &Self) -> bool {
+        self.stack == other.stack && self.dataset == other.dataset
     }
 }

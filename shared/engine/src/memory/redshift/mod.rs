@@ -29,8 +29,8 @@ pub(super) type Rows = Vec<Vec<Field>>;
 pub(super) struct Database {
     /// Tables without which statements fail: `tidemark.batches`, targets as `"schema"."table"`.
     tables: BTreeSet<String>,
-    /// Procedures, as they are called.
-    procedures: BTreeSet<String>,
+    /// Procedures, by how they are called, with their text.
+    procedures: BTreeMap<String, String>,
     version: Option<i64>,
     /// By the part of their name that follows `fence_`.
     fences: BTreeMap<String, FenceTable>,

@@ -13,8 +13,8 @@ use crate::memory::MemoryObjects;
 /// A statement's result: its rows, or `None` where it has no result set.
 pub(super) type Outcome = Result<Option<Rows>, String>;
 
-/// A procedure on a fence table, with its arguments as they are written.
-type Procedure = fn(&mut FenceTable, &[&str]) -> Result<(), String>;
+/// A procedure on a fence table, with its text and its arguments as they are written.
+type Procedure = fn(&mut FenceTable, &str, &[&str]) -> Result<(), String>;
 
 /// A transaction in progress, on a copy of the database.
 pub(crate) struct Transaction<'a> {
@@ -75,7 +75,7 @@ impl<'a> Transaction<'a> {
             return Some(Ok(None));
         }
         if let Some(rest) = sql.strip_prefix("CREATE OR REPLACE PROCEDURE ") {
-            self.database.procedures.insert(split(rest, "(")?.0.to_owned());
+            self.database.procedures.insert(split(rest, "(")?.0.to_owned(), rest.to_owned());
             return Some(Ok(None));
         }
         if let Some(rest) = sql.strip_prefix("CREATE TABLE IF NOT EXISTS tidemark.") {
@@ -182,12 +182,11 @@ impl<'a> Transaction<'a> {
     }
 
     fn call(&mut self, procedure: &str, arguments: &[&str]) -> Result<(), String> {
-        if !self.database.procedures.contains(procedure) {
-            return Err(format!("ERROR: procedure {procedure} does not exist"));
-        }
+        let text = self.database.procedures.get(procedure).cloned();
+        let text = text.ok_or_else(|| format!("ERROR: procedure {procedure} does not exist"))?;
         match procedure {
-            "tidemark.guard" => return self.guard(arguments),
-            "tidemark.seal" => return self.seal(),
+            "tidemark.guard" => return self.guard(&text, arguments),
+            "tidemark.seal" => return self.seal(&text),
             _ => {}
         }
         let procedures: [(&str, Procedure); 3] =
@@ -195,7 +194,7 @@ impl<'a> Transaction<'a> {
         for (prefix, run) in procedures {
             if let Some(target) = per_target(procedure, prefix) {
                 let table = self.database.fences.get_mut(&target).ok_or_else(|| missing(&target))?;
-                return run(table, arguments);
+                return run(table, &text, arguments);
             }
         }
         Err(format!("ERROR: the twin doesn't know the procedure {procedure}"))

@@ -7,7 +7,7 @@ use tidemark_domain::sql::rows::Field;
 
 use super::rows::TargetRow;
 use super::statements::{Transaction, missing, number};
-use super::text::{between, items, literal, split, staging};
+use super::text::{between, items, literal, raised, split, staging};
 
 /// `tidemark_counts`, and the rows it counts.
 #[derive(Default)]
@@ -20,38 +20,28 @@ pub(super) struct Counts {
 }
 
 impl Transaction<'_> {
-    pub(super) fn guard(&self, arguments: &[&str]) -> Result<(), String> {
+    pub(super) fn guard(&self, procedure: &str, arguments: &[&str]) -> Result<(), String> {
         let counts = self.counts.as_ref().ok_or_else(|| missing("tidemark_counts"))?;
         let (verified, accept) = match arguments {
             [verified, accept] => (verified.parse().unwrap_or(-1), *accept == "true"),
             _ => (-1, false),
         };
         if counts.staged != verified {
-            return Err(format!(
-                "ERROR: TIDEMARK-STAGED staging holds {} rows, but {verified} were verified",
-                counts.staged
-            ));
+            return Err(raised(procedure, "TIDEMARK-STAGED", &[&counts.staged, &verified]));
         }
         if counts.foreign > 0 && !accept {
-            return Err(format!(
-                "ERROR: TIDEMARK-FOREIGN-ROWS {} of the {} rows to be deleted were written by no batch of ours",
-                counts.foreign,
-                counts.before.unwrap_or(0)
-            ));
+            let before = counts.before.unwrap_or(0);
+            return Err(raised(procedure, "TIDEMARK-FOREIGN-ROWS", &[&counts.foreign, &before]));
         }
         Ok(())
     }
 
-    pub(super) fn seal(&self) -> Result<(), String> {
+    pub(super) fn seal(&self, procedure: &str) -> Result<(), String> {
         let counts = self.counts.as_ref().ok_or_else(|| missing("tidemark_counts"))?;
         if counts.after == Some(counts.staged) {
             return Ok(());
         }
-        Err(format!(
-            "ERROR: TIDEMARK-SEAL the partition holds {} rows after the swap, but {} were staged",
-            counts.after.unwrap_or(-1),
-            counts.staged
-        ))
+        Err(raised(procedure, "TIDEMARK-SEAL", &[&counts.after.unwrap_or(-1), &counts.staged]))
     }
 
     pub(super) fn count_before(&mut self, sql: &str) -> Option<Result<(), String>> {

@@ -1,5 +1,7 @@
 //! Reads the product's own SQL, as far as it has to be understood: splits outside of quotes, literals, lists.
 
+use std::fmt::Display;
+
 /// Splits at the first `pattern` that stands outside of quotes. `pattern` itself holds none.
 pub(super) fn split<'a>(sql: &'a str, pattern: &str) -> Option<(&'a str, &'a str)> {
     let mut quote = None;
@@ -49,6 +51,19 @@ pub(super) fn identifier(sql: &str) -> Option<(String, &str)> {
 pub(super) fn staging(sql: &str, prefix: &str) -> Option<String> {
     let (_, rest) = split(sql, &format!("{prefix}tidemark_staging."))?;
     Some(identifier(rest)?.0)
+}
+
+/// What a procedure raises: the message in its own text that begins with `code`, filled with `values` in order.
+pub(super) fn raised(procedure: &str, code: &str, values: &[&dyn Display]) -> String {
+    let Some((_, message)) = procedure.split_once(&format!("RAISE EXCEPTION '{code}")) else {
+        return format!("ERROR: the twin expects {code} of this procedure: {procedure}");
+    };
+    let mut pieces = message.split('\'').next().unwrap_or_default().split('%');
+    let mut text = format!("ERROR: {code}{}", pieces.next().unwrap_or_default());
+    for (piece, value) in pieces.zip(values) {
+        text.push_str(&format!("{value}{piece}"));
+    }
+    text
 }
 
 #[cfg(test)]

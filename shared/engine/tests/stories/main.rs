@@ -1,0 +1,7 @@
+//! The engine on the in-memory twins: the main job, and every fault at every step of it.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test whose world breaks fails")]
+
+mod faults;
+mod rebuild;
+mod world;
