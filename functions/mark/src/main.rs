@@ -1,3 +1,51 @@
-//! The mark function.
+//! The mark function: S3 events from the events queue become marks and messages.
 
-fn main() {}
+use std::collections::BTreeMap;
+
+use lambda_runtime::{Error, LambdaEvent, service_fn};
+use serde_json::Value;
+use tidemark_aws::config::{Config, Purpose, environment};
+use tidemark_aws::telemetry::{self, Metric, Unit};
+use tidemark_aws::{clients, lambda};
+use tidemark_engine::Engine;
+use tidemark_engine::mark::{CatalogCache, EventMessage, Marked};
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    let config = Config::read(Purpose::Mark, environment)?;
+    telemetry::init(&config.log);
+    let engine = clients::engine(&config, &clients::sdk_config().await);
+    let catalog = CatalogCache::default();
+    lambda_runtime::run(service_fn(|event| handle(&engine, &catalog, event))).await
+}
+
+async fn handle(engine: &Engine, catalog: &CatalogCache, event: LambdaEvent<Value>) -> Result<Value, Error> {
+    let messages = lambda::messages(&event.payload)?;
+    // A message is known by its place in the batch: its id may be absent.
+    let places: Vec<String> = (0..messages.len()).map(|place| place.to_string()).collect();
+    let given = messages.iter().zip(&places).map(|(message, place)| EventMessage { id: place, body: &message.body });
+    let marked = engine.mark(catalog, &given.collect::<Vec<_>>()).await?;
+    report(&marked);
+    let failed = messages.iter().zip(&places).filter(|(_, place)| marked.failed.contains(*place));
+    Ok(lambda::answer(failed.map(|(message, _)| message))?)
+}
+
+fn report(marked: &Marked) {
+    for (dataset, partitions) in &marked.marked {
+        telemetry::emit("mark", Some(dataset), &[count("Marked", *partitions)]);
+    }
+    let of = |reasons: &BTreeMap<&'static str, u64>| reasons.values().sum();
+    let ignored: u64 = of(&marked.ignored);
+    let failed = u64::try_from(marked.failed.len()).unwrap_or(u64::MAX);
+    telemetry::emit(
+        "mark",
+        None,
+        &[count("Ignored", ignored), count("Failed", failed), count("Unsent", marked.unsent)],
+    );
+    tracing::info!(marked = ?marked.marked, sent = marked.sent, ignored = ?marked.ignored, failed, "marked");
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of one invocation are small")]
+fn count(name: &'static str, n: u64) -> Metric {
+    Metric { name, unit: Unit::Count, value: n as f64 }
+}

@@ -1,3 +1,38 @@
-//! The rebuild function.
+//! The rebuild function: one partition message, from take to confirm.
 
-fn main() {}
+use lambda_runtime::{Error, LambdaEvent, service_fn};
+use serde_json::Value;
+use tidemark_aws::config::{Config, Purpose, environment};
+use tidemark_aws::lambda::{self, Groups};
+use tidemark_aws::{clients, telemetry};
+use tidemark_engine::Engine;
+use tidemark_engine::rebuild::{Answer, Work};
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    let config = Config::read(Purpose::Rebuild, environment)?;
+    telemetry::init(&config.log);
+    let engine = clients::engine(&config, &clients::sdk_config().await);
+    lambda_runtime::run(service_fn(|event| handle(&engine, event))).await
+}
+
+async fn handle(engine: &Engine, event: LambdaEvent<Value>) -> Result<Value, Error> {
+    let deadline = lambda::deadline(event.context.deadline);
+    let messages = lambda::messages(&event.payload)?;
+    let mut groups = Groups::default();
+    let mut back = Vec::new();
+    for message in &messages {
+        if groups.is_held_up(message) {
+            back.push(message);
+            continue;
+        }
+        let receipt = (!message.receipt.is_empty()).then_some(message.receipt.as_str());
+        let answer = engine.rebuild(Work { body: &message.body, receipt, deadline }).await;
+        tracing::info!(message = message.id, ?answer, "answered");
+        if answer == Answer::Back {
+            groups.hold_up(message);
+            back.push(message);
+        }
+    }
+    Ok(lambda::answer(back)?)
+}

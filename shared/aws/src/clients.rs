@@ -4,10 +4,15 @@ use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, SdkConfig};
 use aws_sdk_s3::config::RequestChecksumCalculation;
+use std::sync::Arc;
 use std::time::Duration;
+use tidemark_domain::sql::rebuild::CopyRole;
+use tidemark_engine::ports::{Announcer, Warehouse};
+use tidemark_engine::{Engine, Ports, Settings};
 
 use crate::config::Config;
-use crate::{AwsAnnouncer, RedshiftWarehouse, S3Objects, SqsPartitionQueue, StateTable};
+use crate::not_configured::NotConfigured;
+use crate::{AwsAnnouncer, RedshiftWarehouse, S3Objects, SqsPartitionQueue, StateTable, SystemClock};
 
 /// Attempts the SDK makes at a call in all.
 const ATTEMPTS: u32 = 3;
@@ -66,4 +71,25 @@ fn s3_client(config: &Config, sdk: &SdkConfig) -> aws_sdk_s3::Client {
         // S3 computes its own checksum of what arrives over TLS; a second one costs time and parts have to repeat it.
         .request_checksum_calculation(RequestChecksumCalculation::WhenRequired);
     aws_sdk_s3::Client::from_conf(s3.build())
+}
+
+/// An engine on these ports. A port that the configuration's purpose doesn't need answers that it isn't configured.
+pub fn engine(config: &Config, sdk: &SdkConfig) -> Engine {
+    let adapters = Adapters::new(config, sdk);
+    let ports = Ports {
+        state: Arc::new(adapters.state),
+        objects: Arc::new(adapters.objects),
+        warehouse: adapters.warehouse.map_or_else(|| Arc::new(NotConfigured) as Arc<dyn Warehouse>, |w| Arc::new(w)),
+        queue: Arc::new(adapters.queue),
+        announcer: adapters.announcer.map_or_else(|| Arc::new(NotConfigured) as Arc<dyn Announcer>, |a| Arc::new(a)),
+        clock: Arc::new(SystemClock),
+    };
+    let settings = Settings {
+        stack: config.stack.clone(),
+        control_bucket: config.control_bucket.clone().unwrap_or_default(),
+        settle: config.settle,
+        lease_margin: config.lease_margin,
+        copy_role: config.copy_role.clone().unwrap_or(CopyRole::Default),
+    };
+    Engine::new(ports, settings)
 }

@@ -13,6 +13,7 @@ mod announce;
 mod clock;
 mod dynamodb;
 mod error;
+mod not_configured;
 mod redshift;
 mod retry;
 mod s3;
