@@ -1,0 +1,452 @@
+//! Applying definitions, on the in-memory twins and a Redshift that answers apply's questions.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use jiff::Timestamp;
+use tidemark_domain::apply::Status;
+use tidemark_domain::dataset::{Head, Mode, catalog_key, version_key};
+use tidemark_domain::definition::{Definition, parse};
+use tidemark_domain::id::{
+    BatchId, DatasetName, Digest, Epoch, Fence, Generation, PartitionId, PartitionName, StackName,
+};
+use tidemark_domain::partition::{Committed, PartitionItem, attributes};
+use tidemark_domain::sql::rows::Field;
+use tidemark_domain::update::Key;
+use tidemark_engine::Ports;
+use tidemark_engine::apply::{ApplyError, Done, Plan, Wish, carry_out, survey};
+use tidemark_engine::init::{Installed, init};
+use tidemark_engine::memory::{
+    Fault, Faulty, ManualClock, MemoryAnnouncer, MemoryObjects, MemoryQueue, MemoryState, Plan as Faults,
+};
+use tidemark_engine::ports::{
+    Effect, Execution, ExecutionStatus, Objects as _, StatementResult, Submission, Warehouse, WarehouseError,
+};
+
+const ORDERS: &str = r#"
+[orders]
+source = "s3://lake-raw/orders/"
+layout = "dt={dt}/"
+format = "parquet"
+target = "sales.orders"
+columns = ["order_id bigint", "amount decimal(12,2)"]
+lookback = "3d"
+[orders.partition.dt]
+type = "date"
+"#;
+
+const NOW: &str = "2026-11-04T10:00:00Z";
+
+/// Redshift as far as apply asks: a version, tables, guard rows, rows of targets. It keeps what it was told to run.
+#[derive(Clone, Default)]
+struct FakeRedshift(Arc<Mutex<Redshift>>);
+
+#[derive(Default)]
+struct Redshift {
+    version: Option<i64>,
+    columns: Vec<(String, String, &'static str)>,
+    guards: BTreeMap<String, (String, String, i64)>,
+    rows: Vec<(&'static str, i64)>,
+    run: Vec<String>,
+    answers: BTreeMap<String, Result<StatementResult, String>>,
+}
+
+fn text(text: &str) -> Field {
+    Field::Text(text.to_owned())
+}
+
+impl Redshift {
+    fn answer(&mut self, sql: &str) -> Result<StatementResult, String> {
+        if sql.starts_with("SELECT max(version)") {
+            let version = self.version.ok_or("ERROR: relation \"tidemark.version\" does not exist")?;
+            return Ok(vec![vec![Field::Long(version)]]);
+        }
+        if sql.contains("information_schema.columns") {
+            let asked = |table: &str| sql.contains(&format!("table_name = '{table}'"));
+            let rows = self.columns.iter().filter(|(_, table, _)| asked(table));
+            return Ok(rows.map(|(s, t, c)| vec![text(s), text(t), text(c), Field::Long(0)]).collect());
+        }
+        if sql.contains("SELECT 'sales.orders', stack") {
+            let guards = self.guards.iter();
+            return Ok(guards.map(|(t, (s, d, e))| vec![text(t), text(s), text(d), Field::Long(*e)]).collect());
+        }
+        if sql.contains("count(*) AS row_count") {
+            return Ok(self.rows.iter().map(|(dt, n)| vec![text(dt), Field::Null, Field::Long(*n)]).collect());
+        }
+        self.change(sql);
+        Ok(vec![])
+    }
+
+    fn change(&mut self, sql: &str) {
+        if sql.contains("INSERT INTO tidemark.version") {
+            self.version = Some(1);
+        } else if let Some(rest) = sql.strip_prefix("CREATE TABLE IF NOT EXISTS tidemark.\"fence_") {
+            let name = format!("fence_{}", rest.split('"').next().unwrap());
+            self.columns.push(("tidemark".into(), name, "partition_name"));
+        } else if sql.starts_with("CALL tidemark.\"own_") {
+            let arguments = sql.split_once('(').unwrap().1.trim_end_matches(')').replace('\'', "");
+            let words: Vec<&str> = arguments.split(", ").collect();
+            let guard = (words[0].to_owned(), words[1].to_owned(), words[2].parse().unwrap());
+            self.guards.insert("sales.orders".into(), guard);
+        }
+    }
+}
+
+#[async_trait]
+impl Warehouse for FakeRedshift {
+    async fn submit(&self, submission: Submission<'_>) -> Result<Execution, WarehouseError> {
+        let mut redshift = self.0.lock().unwrap();
+        let id = submission.token.to_owned();
+        let mut answer = Ok(vec![]);
+        for sql in submission.statements {
+            redshift.run.push(sql.clone());
+            answer = redshift.answer(sql);
+        }
+        redshift.answers.insert(id.clone(), answer.clone());
+        Ok(execution(id, &answer))
+    }
+
+    async fn describe(&self, id: &str, _wait_seconds: u32) -> Result<Option<Execution>, WarehouseError> {
+        let redshift = self.0.lock().unwrap();
+        Ok(redshift.answers.get(id).map(|answer| execution(id.to_owned(), answer)))
+    }
+
+    async fn result(&self, id: &str) -> Result<StatementResult, WarehouseError> {
+        let (id, _) = id.split_once(':').expect("results are those of a statement of a batch");
+        Ok(self.0.lock().unwrap().answers[id].clone().unwrap())
+    }
+
+    async fn cancel(&self, _id: &str) -> Result<(), WarehouseError> {
+        Err(WarehouseError {
+            operation: "CancelStatement",
+            code: "ValidationException".into(),
+            message: "nothing runs".into(),
+            effect: Effect::NotApplied,
+        })
+    }
+}
+
+fn execution(id: String, answer: &Result<StatementResult, String>) -> Execution {
+    let status = if answer.is_ok() { ExecutionStatus::Finished } else { ExecutionStatus::Failed };
+    Execution { id, status, error: answer.clone().err(), statements: vec![], duration_nanos: 0 }
+}
+
+/// The world that definitions are applied to.
+struct World {
+    state: MemoryState,
+    objects: MemoryObjects,
+    queue: MemoryQueue,
+    redshift: FakeRedshift,
+    ports: Ports,
+}
+
+impl World {
+    /// Prepared, with the target made.
+    fn new() -> Self {
+        let clock = ManualClock::new(NOW.parse().unwrap(), 1);
+        let state = MemoryState::new(clock.clone());
+        let objects = MemoryObjects::new(clock.clone(), &["lake-raw"]);
+        let queue = MemoryQueue::new(clock.clone(), Duration::ZERO, Duration::from_secs(60));
+        let redshift = FakeRedshift::default();
+        {
+            let mut redshift = redshift.0.lock().unwrap();
+            redshift.version = Some(1);
+            redshift.columns =
+                ["order_id", "amount", "dt"].map(|column| ("sales".into(), "orders".into(), column)).into();
+        }
+        let ports = Ports {
+            state: Arc::new(state.clone()),
+            objects: Arc::new(objects.clone()),
+            warehouse: Arc::new(redshift.clone()),
+            queue: Arc::new(queue.clone()),
+            announcer: Arc::new(MemoryAnnouncer::default()),
+            clock: Arc::new(clock.clone()),
+        };
+        Self { state, objects, queue, redshift, ports }
+    }
+
+    /// The same world, with a fault at one of its steps.
+    fn faulty(&self, faults: &Faults) -> Ports {
+        Ports {
+            state: Arc::new(Faulty::new(self.state.clone(), faults)),
+            objects: Arc::new(Faulty::new(self.objects.clone(), faults)),
+            warehouse: Arc::new(Faulty::new(self.redshift.clone(), faults)),
+            queue: Arc::new(Faulty::new(self.queue.clone(), faults)),
+            ..self.ports.clone()
+        }
+    }
+
+    async fn put(&self, keys: &[&str]) {
+        for key in keys {
+            self.objects.put("lake-raw", key, Bytes::from_static(b"x")).await.unwrap();
+        }
+    }
+
+    async fn plan(&self, file: &str) -> Plan {
+        self.try_plan(file, &[], true).await.unwrap()
+    }
+
+    async fn try_plan(&self, file: &str, take_over: &[&str], mark: bool) -> Result<Plan, ApplyError> {
+        plan(&self.ports, file, take_over, mark).await
+    }
+
+    /// Plans and does.
+    async fn apply(&self, file: &str) -> Done {
+        apply(&self.ports, file).await.unwrap()
+    }
+
+    fn head(&self) -> Head {
+        Head::from_item(&self.state.item(&Head::key(&orders())).unwrap()).unwrap()
+    }
+
+    fn guard(&self) -> (String, String, i64) {
+        self.redshift.0.lock().unwrap().guards["sales.orders"].clone()
+    }
+
+    fn partition(&self, day: &str) -> Option<PartitionItem> {
+        self.state.item(&PartitionItem::key(&id(day))).map(|item| PartitionItem::from_item(&item).unwrap())
+    }
+
+    /// A partition that was built, of so many rows.
+    fn built(&self, day: &str, rows: u64) {
+        let last = Committed {
+            batch: BatchId(uuid::Uuid::nil()),
+            generation: Generation(1),
+            fence: Fence(1),
+            digest: Digest::stored("d"),
+            inventory: "i".into(),
+            rows,
+            took_seconds: 1,
+            committed_at: Timestamp::UNIX_EPOCH,
+        };
+        let item = serde_json::json!({
+            "marked": 1, "built": 1, "marked_at": 0, "fence": 1, "removed": 0, "tries": 0,
+            "last": serde_json::to_value(last).unwrap(),
+        });
+        let item: PartitionItem = serde_json::from_value(item).unwrap();
+        self.state.put(PartitionItem::key(&id(day)), attributes(&item).unwrap());
+    }
+
+    /// Heads, versions, catalog and partitions, without what depends on when a call was made.
+    fn stored(&self) -> Vec<(Key, Vec<String>)> {
+        let item = |(key, item): (Key, tidemark_domain::update::Item)| {
+            let names =
+                item.into_iter().filter(|(name, _)| name != "marked").map(|(name, value)| format!("{name}={value}"));
+            (key, names.collect())
+        };
+        self.state.items().into_iter().map(item).collect()
+    }
+}
+
+fn orders() -> DatasetName {
+    DatasetName::new("orders").unwrap()
+}
+
+fn id(day: &str) -> PartitionId {
+    PartitionId { dataset: orders(), partition: PartitionName::new(format!("dt={day}")).unwrap() }
+}
+
+fn definitions(file: &str) -> Vec<Definition> {
+    parse(file).unwrap_or_else(|problems| panic!("{problems:#?}"))
+}
+
+async fn plan(ports: &Ports, file: &str, take_over: &[&str], mark: bool) -> Result<Plan, ApplyError> {
+    let (definitions, stack) = (definitions(file), StackName::new("prod").unwrap());
+    let take_over: BTreeSet<DatasetName> = take_over.iter().map(|name| DatasetName::new(*name).unwrap()).collect();
+    let wish = Wish { definitions: &definitions, stack: &stack, take_over: &take_over, mark, by: "alice" };
+    survey(ports, wish).await
+}
+
+async fn apply(ports: &Ports, file: &str) -> Result<Done, ApplyError> {
+    let (definitions, stack, take_over) = (definitions(file), StackName::new("prod").unwrap(), BTreeSet::new());
+    let wish = Wish { definitions: &definitions, stack: &stack, take_over: &take_over, mark: true, by: "alice" };
+    let plan = survey(ports, wish).await?;
+    assert_eq!(plan.problems, [""; 0]);
+    carry_out(ports, wish, &plan).await
+}
+
+fn names(plan: &Plan) -> Vec<&str> {
+    plan.datasets[0].marks.iter().map(PartitionName::as_str).collect()
+}
+
+#[tokio::test]
+async fn a_new_dataset_is_put_in_force_and_what_lies_in_its_lookback_is_marked() {
+    let world = World::new();
+    world
+        .put(&[
+            "orders/dt=2026-10-31/a.parquet",
+            "orders/dt=2026-11-01/a.parquet",
+            "orders/dt=2026-11-03/a.parquet",
+            "orders/dt=2026-11-04/_SUCCESS",
+            "orders/_temporary/dt=2026-11-02/a.parquet",
+            "orders/dt=yesterday/a.parquet",
+            "orders/readme.txt",
+        ])
+        .await;
+    let plan = world.plan(ORDERS).await;
+    assert_eq!((plan.datasets[0].comparison.status, plan.problems.as_slice()), (Status::New, [].as_slice()));
+    assert_eq!(names(&plan), ["dt=2026-11-01", "dt=2026-11-03"]);
+    assert!(world.state.items().is_empty(), "a survey changes nothing");
+
+    assert_eq!(world.apply(ORDERS).await, Done { marked: 2, sent: 2, unsent: 0 });
+    let head = world.head();
+    assert_eq!((head.mode, head.epoch, head.by.as_str()), (Mode::Active, Epoch(1), "alice"));
+    assert_eq!(world.guard(), ("prod".into(), "orders".into(), 1));
+    let version = world.state.item(&version_key(&orders(), &head.hash)).unwrap();
+    assert_eq!(parse(version["text"].as_str().unwrap()).unwrap(), definitions(ORDERS));
+    assert!(world.state.item(&catalog_key()).unwrap()["catalog"].as_str().unwrap().contains("lake-raw"));
+    let marked = world.partition("2026-11-03").unwrap();
+    assert_eq!((marked.marked, marked.built, marked.work), (Generation(1), Generation(0), Some(orders())));
+    assert_eq!(world.queue.len(), 2);
+    assert!(world.partition("2026-10-31").is_none());
+}
+
+#[tokio::test]
+async fn what_was_applied_needs_nothing_more() {
+    let world = World::new();
+    world.put(&["orders/dt=2026-11-03/a.parquet"]).await;
+    world.apply(ORDERS).await;
+    let before = world.stored();
+    assert!(world.plan(ORDERS).await.is_empty());
+    assert_eq!(world.apply(ORDERS).await, Done::default());
+    assert_eq!(world.stored(), before);
+}
+
+#[tokio::test]
+async fn conduct_changes_without_a_mark_and_bounds_raise_the_epoch_first() {
+    let world = World::new();
+    world.put(&["orders/dt=2026-11-03/a.parquet"]).await;
+    world.apply(ORDERS).await;
+    world.built("2026-11-03", 1);
+    world.built("2026-10-01", 1);
+
+    let longer = ORDERS.replace("lookback = \"3d\"", "lookback = \"4d\"");
+    assert_eq!(world.apply(&longer).await.marked, 0);
+    assert_eq!(world.head().epoch, Epoch(1));
+
+    let column = longer.replace("type = \"date\"", "type = \"date\"\ncolumn = \"amount_day\"");
+    world.redshift.0.lock().unwrap().columns.push(("sales".into(), "orders".into(), "amount_day"));
+    let plan = world.plan(&column).await;
+    assert_eq!(plan.datasets[0].comparison.raises_epoch, ["partition.dt.column"]);
+    assert_eq!((names(&plan), plan.datasets[0].stay), (vec!["dt=2026-11-03"], 1));
+    world.redshift.0.lock().unwrap().run.clear();
+    assert_eq!(world.apply(&column).await.marked, 1);
+    assert_eq!((world.head().epoch, world.guard().2), (Epoch(2), 2));
+}
+
+#[tokio::test]
+async fn a_dataset_that_is_gone_retires_and_may_come_back() {
+    let world = World::new();
+    world.put(&["orders/dt=2026-11-03/a.parquet"]).await;
+    world.apply(ORDERS).await;
+    assert_eq!(world.plan("").await.datasets[0].comparison.status, Status::Retired);
+    world.apply("").await;
+    assert_eq!(world.head().mode, Mode::Retired);
+    assert!(world.plan("").await.is_empty());
+    let plan = world.plan(ORDERS).await;
+    assert_eq!((plan.datasets[0].comparison.status, names(&plan)), (Status::Returned, vec!["dt=2026-11-03"]));
+    world.apply(ORDERS).await;
+    assert_eq!((world.head().mode, world.head().epoch), (Mode::Active, Epoch(1)));
+}
+
+#[tokio::test]
+async fn rows_that_nobody_of_ours_wrote_are_counted() {
+    let world = World::new();
+    world.built("2026-11-02", 5);
+    world.redshift.0.lock().unwrap().rows = vec![("2026-11-01", 3), ("2026-11-02", 5), ("nonsense", 7)];
+    let plan = world.plan(ORDERS).await;
+    let foreign: Vec<_> = plan.datasets[0].foreign.iter().map(|f| (f.partition.as_str(), f.rows)).collect();
+    assert_eq!(foreign, [("dt=2026-11-01", 3)]);
+}
+
+#[tokio::test]
+async fn everything_that_speaks_against_it_is_told_at_once() {
+    let world = World::new();
+    world.put(&["orders/_delta_log/00000000000000000000.json"]).await;
+    {
+        let mut redshift = world.redshift.0.lock().unwrap();
+        redshift.columns.retain(|(_, _, column)| *column != "amount");
+        redshift.guards.insert("sales.orders".into(), ("staging".into(), "orders".into(), 7));
+        redshift.change("CREATE TABLE IF NOT EXISTS tidemark.\"fence_sales_orders_9070a83f92\" (");
+    }
+    let problems = world.plan(ORDERS).await.problems;
+    let told = |words: &str| problems.iter().any(|problem| problem.contains(words));
+    assert!(told("belongs to dataset orders of stack staging"), "{problems:#?}");
+    assert!(told("no column `amount`") && told("Delta Lake table"), "{problems:#?}");
+    assert_eq!(problems.len(), 3, "{problems:#?}");
+
+    let taken = world.try_plan(ORDERS, &["orders"], true).await.unwrap();
+    let ownership = taken.datasets[0].ownership.unwrap();
+    assert_eq!((ownership.epoch, ownership.takes_over, taken.problems.len()), (Epoch(8), true, 2));
+}
+
+#[tokio::test]
+async fn a_warehouse_without_our_schema_is_sent_to_init() {
+    let world = World::new();
+    world.redshift.0.lock().unwrap().version = None;
+    assert!(world.plan(ORDERS).await.problems[0].contains("tidemark init"));
+    assert_eq!(init(&world.ports).await.unwrap(), Installed::Made);
+    assert_eq!(init(&world.ports).await.unwrap(), Installed::Again);
+    assert_eq!(world.plan(ORDERS).await.problems, [""; 0]);
+    world.redshift.0.lock().unwrap().version = Some(99);
+    assert!(init(&world.ports).await.unwrap_err().to_string().contains("version 99"));
+}
+
+#[tokio::test]
+async fn more_than_a_thousand_marks_at_once_are_refused_by_name() {
+    let world = World::new();
+    let undated =
+        ORDERS.replace("dt={dt}", "n={n}").replace("partition.dt", "partition.n").replace("\"date\"", "\"integer\"");
+    let undated = undated.replace("lookback = \"3d\"\n", "");
+    world.redshift.0.lock().unwrap().columns.push(("sales".into(), "orders".into(), "n"));
+    for n in 0..1_001 {
+        world.put(&[&format!("orders/n={n}/a.parquet")]).await;
+    }
+    let problems = world.plan(&undated).await.problems;
+    assert!(problems[0].starts_with("1001 partitions would be marked at once, most of them of orders"), "{problems:?}");
+    assert_eq!(world.try_plan(&undated, &[], false).await.unwrap().problems, [""; 0]);
+}
+
+#[tokio::test]
+async fn two_who_apply_at_once_do_not_undo_each_other() {
+    let world = World::new();
+    world.apply(ORDERS).await;
+    let (mine, theirs) = (ORDERS.replace("3d", "4d"), ORDERS.replace("3d", "5d"));
+    let (definitions, stack, take_over) = (definitions(&mine), StackName::new("prod").unwrap(), BTreeSet::new());
+    let wish = Wish { definitions: &definitions, stack: &stack, take_over: &take_over, mark: true, by: "alice" };
+    let plan = survey(&world.ports, wish).await.unwrap();
+    world.apply(&theirs).await;
+    assert!(matches!(carry_out(&world.ports, wish, &plan).await, Err(ApplyError::Raced)));
+    assert!(world.plan(&theirs).await.is_empty());
+}
+
+#[tokio::test]
+async fn an_apply_that_fails_or_dies_anywhere_is_finished_by_the_next() {
+    let prepared = async || {
+        let world = World::new();
+        world.put(&["orders/dt=2026-11-02/a.parquet", "orders/dt=2026-11-03/a.parquet"]).await;
+        world
+    };
+    let (whole, quiet) = (prepared().await, Faults::quiet());
+    apply(&whole.faulty(&quiet), ORDERS).await.unwrap();
+    let keys: Vec<Key> = whole.stored().into_iter().map(|(key, _)| key).collect();
+    for step in quiet.steps() {
+        for fault in Fault::ALL {
+            let (world, faults) = (prepared().await, Faults::at(step.number, fault));
+            let _ended_anyhow = faults.run(apply(&world.faulty(&faults), ORDERS)).await;
+            apply(&world.ports, ORDERS).await.unwrap();
+            let at = format!("{fault:?} at {step:?}");
+            let found: Vec<Key> = world.stored().into_iter().map(|(key, _)| key).collect();
+            assert_eq!(found, keys, "{at}");
+            assert!(world.plan(ORDERS).await.is_empty(), "{at}");
+            assert_eq!(world.head().epoch.0, u64::try_from(world.guard().2).unwrap(), "{at}");
+            for day in ["2026-11-02", "2026-11-03"] {
+                let partition = world.partition(day).unwrap();
+                assert!(partition.marked >= Generation(1) && partition.due_at.is_some(), "{at}");
+            }
+        }
+    }
+}
