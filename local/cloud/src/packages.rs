@@ -20,7 +20,8 @@ const PACKAGES: [&str; 5] =
 /// How long a package nobody deploys is kept.
 const KEPT: Duration = Duration::from_hours(1);
 
-/// Builds the functions, the Redshift Data API and the operator's command (profile `dev`) and gives the path of each binary by its name.
+/// Builds the functions, the Redshift Data API and the operator's command (profile `dev`) and gives the path of each binary
+/// by its name.
 pub(crate) fn build() -> Result<BTreeMap<String, PathBuf>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);

@@ -8,11 +8,12 @@ use serde_json::{Value, json};
 use tidemark_local::{Template, workspace_root};
 
 /// What the functions read; a contract between the template and `shared/aws`.
-const ENVIRONMENT: [&str; 15] = [
+const ENVIRONMENT: [&str; 16] = [
     "TIDEMARK_ALERT_TOPIC_ARN",
     "TIDEMARK_CONTROL_BUCKET",
     "TIDEMARK_COPY_ROLE_ARN",
     "TIDEMARK_EVENT_BUS",
+    "TIDEMARK_LEASE_MARGIN_SECONDS",
     "TIDEMARK_LOG",
     "TIDEMARK_PARTITIONS_DLQ_URL",
     "TIDEMARK_PARTITIONS_QUEUE_URL",
