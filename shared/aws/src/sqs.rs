@@ -84,7 +84,9 @@ impl PartitionQueue for SqsPartitionQueue {
     }
 
     async fn give_back(&self, receipt: &str, after: Duration) -> Result<(), QueueError> {
-        let seconds = i32::try_from(after.min(LONGEST_HIDDEN).as_secs()).unwrap_or(i32::MAX);
+        // Rounded up: a message that comes back before the lease of its dead worker is over only finds the lock busy.
+        let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
+        let seconds = i32::try_from(seconds.min(LONGEST_HIDDEN.as_secs())).unwrap_or(i32::MAX);
         let request = self.client.change_message_visibility().queue_url(&self.url).receipt_handle(receipt);
         let Err(error) = request.visibility_timeout(seconds).send().await else { return Ok(()) };
         match Fault::of("ChangeMessageVisibility", &error) {
