@@ -1,6 +1,7 @@
 //! What can stop a driver: a port that failed, or something stored that can't be read.
 
 use tidemark_domain::failure::FailureKind;
+use tidemark_domain::object_key::TableFormat;
 use tidemark_domain::sql::SqlError;
 use tidemark_domain::sql::rows::RowError;
 
@@ -35,6 +36,18 @@ pub enum Error {
         /// Why.
         why: String,
     },
+    /// The root is a table of another format: its listing isn't its content.
+    #[error(
+        "{root} is a table of {format} (it holds {sign}): its files are not its rows; name another root, or export it"
+    )]
+    TableFormat {
+        /// The dataset's root.
+        root: String,
+        /// The format.
+        format: TableFormat,
+        /// What tells.
+        sign: String,
+    },
     /// A call of Redshift's Data API failed.
     #[error("{message}")]
     Warehouse {
@@ -55,7 +68,8 @@ impl Error {
             | Self::Announce(_) => FailureKind::Unavailable,
             Self::State(StateError::Misconfigured(_))
             | Self::Queue(QueueError::Misconfigured(_))
-            | Self::Objects(ObjectError::Misconfigured { .. }) => FailureKind::Misconfigured,
+            | Self::Objects(ObjectError::Misconfigured { .. })
+            | Self::TableFormat { .. } => FailureKind::Misconfigured,
             Self::Objects(ObjectError::Changed { .. }) => FailureKind::SourceChanged,
             Self::Sql(_) | Self::Row(_) | Self::Stored { .. } => FailureKind::Bug,
             Self::Warehouse { kind, .. } => *kind,

@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 
 use tidemark_domain::definition::Definition;
 use tidemark_domain::inventory::PART_ENTRIES;
+use tidemark_domain::object_key::TableFormat;
 use tidemark_domain::partition_value::Partition;
 
 use crate::error::Error;
-use crate::ports::{ListedObject, Objects};
+use crate::ports::{ListedObject, Objects, Page};
 
 /// A listing of one partition, sorted by key.
 pub struct Lister<'a> {
@@ -35,6 +36,7 @@ impl<'a> Lister<'a> {
                 let mut next = None;
                 loop {
                     let page = objects.list(&root.bucket, &prefix, true, None, next.as_deref()).await?;
+                    refuse_table_formats(definition, &page)?;
                     deeper.extend(page.prefixes.into_iter().filter(|common| {
                         let segment = common.strip_prefix(&prefix).and_then(|rest| rest.strip_suffix('/'));
                         segment.is_some_and(|segment| {
@@ -95,5 +97,16 @@ impl<'a> Lister<'a> {
         }
         let length = self.buffer.len().min(PART_ENTRIES);
         Ok(self.buffer.drain(..length).collect())
+    }
+}
+
+/// A Delta, Iceberg or Hudi table lists files that are no rows of it any more.
+fn refuse_table_formats(definition: &Definition, page: &Page) -> Result<(), Error> {
+    let root = &definition.source;
+    let keys = page.prefixes.iter().chain(page.objects.iter().map(|object| &object.key));
+    let mut below = keys.filter_map(|key| root.below(&root.bucket, key));
+    match below.find_map(|below| Some((TableFormat::of(below)?, below))) {
+        None => Ok(()),
+        Some((format, sign)) => Err(Error::TableFormat { root: root.to_string(), format, sign: sign.to_owned() }),
     }
 }
