@@ -1,15 +1,13 @@
 //! A clock that stands until it is moved; ids and jitter follow from a seed.
 
-use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
-use std::task::Poll;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use uuid::{Builder, Uuid};
 
-use super::lock;
+use super::{lock, yield_once};
 use crate::ports::Clock;
 
 /// A clock that a test moves by hand. Clones are the same clock.
@@ -78,16 +76,7 @@ impl Clock for ManualClock {
     /// Moves the clock at once, then lets others run.
     async fn sleep(&self, duration: Duration) {
         self.advance(duration);
-        let mut yielded = false;
-        poll_fn(|context| {
-            if yielded {
-                return Poll::Ready(());
-            }
-            yielded = true;
-            context.waker().wake_by_ref();
-            Poll::Pending
-        })
-        .await;
+        yield_once().await;
     }
 }
 

@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use tidemark_domain::id::{DatasetName, PartitionName};
 use tidemark_domain::update::{Item, Key, Update};
 
-use super::lock;
+use super::{lock, yield_once};
 use crate::ports::{
     Alert, Announcer, DueEntry, Effect, Event, Execution, Index, ObjectError, Objects, Outgoing, Page, PartUpload,
     PartitionQueue, QueueError, StateError, StateStore, StatementResult, Submission, Warehouse, WarehouseError,
@@ -61,6 +61,7 @@ pub struct Plan(Arc<Mutex<State>>);
 struct State {
     steps: Vec<Step>,
     fault: Option<(usize, Fault)>,
+    takes_turns: bool,
     dead: bool,
 }
 
@@ -73,6 +74,14 @@ impl Plan {
     /// `fault` happens at step `number`, from 1, and nothing else goes wrong.
     pub fn at(number: usize, fault: Fault) -> Self {
         Self(Arc::new(Mutex::new(State { fault: Some((number, fault)), ..State::default() })))
+    }
+
+    /// The same plan, but every call waits for one more poll before it is made: whoever polls several workers decides in which
+    /// order their calls happen.
+    #[must_use]
+    pub fn taking_turns(self) -> Self {
+        lock(&self.0).takes_turns = true;
+        self
     }
 
     /// The steps so far.
@@ -96,6 +105,12 @@ impl Plan {
         ended
     }
 
+    async fn turn(&self) {
+        if lock(&self.0).takes_turns {
+            yield_once().await;
+        }
+    }
+
     /// Counts a step and says what goes wrong at it.
     fn step(&self, call: &'static str) -> Option<Fault> {
         let mut state = lock(&self.0);
@@ -116,6 +131,7 @@ impl Plan {
         error: impl Fn(Effect) -> E + Send + Sync,
         call: impl Fn() -> F + Send + Sync,
     ) -> Result<T, E> {
+        self.turn().await;
         match self.step(name) {
             None => call().await,
             Some(Fault::FailBefore) => Err(error(Effect::NotApplied)),
@@ -247,6 +263,7 @@ impl PartUpload for FaultyUpload {
     }
 
     async fn finish(self: Box<Self>) -> Result<(), ObjectError> {
+        self.plan.turn().await;
         match self.plan.step("objects.finish") {
             None | Some(Fault::Repeat) => self.upload.finish().await,
             Some(Fault::FailBefore) => Err(object_error(Effect::NotApplied)),

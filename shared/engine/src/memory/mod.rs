@@ -21,9 +21,25 @@ pub use redshift::{FileError, FileReader, FileRow, lines};
 pub use state::MemoryState;
 pub use warehouse::{Backup, End, MemoryWarehouse, Pace, Running};
 
+use std::future::poll_fn;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 
 /// Locks; a test that failed while it held the lock doesn't spoil what comes after.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Lets others run.
+async fn yield_once() {
+    let mut yielded = false;
+    poll_fn(|context| {
+        if yielded {
+            return Poll::Ready(());
+        }
+        yielded = true;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }

@@ -10,11 +10,11 @@ async fn story(plan: Plan) -> World {
     world.plan = plan;
     world.put("dt=2026-11-01/a.csv", "1\n2\n").await;
     world.put("dt=2026-11-01/b.csv", "3\n").await;
-    world.rest().await;
+    world.rest("").await;
     world.put("dt=2026-11-01/a.csv", "1\n4\n").await;
     world.delete("dt=2026-11-01/b.csv");
     world.put("dt=2026-11-01/c.csv", "5\n").await;
-    world.rest().await;
+    world.rest("").await;
     world
 }
 

@@ -4,4 +4,5 @@
 
 mod faults;
 mod rebuild;
+mod simulation;
 mod world;

@@ -17,12 +17,12 @@ async fn files_land_and_their_partitions_are_rebuilt() {
     world.put("dt=2026-11-01/a.csv", "1\n2\n").await;
     world.put("dt=2026-11-01/b.csv", "3\n").await;
     world.put("dt=2026-11-02/a.csv", "4\n").await;
-    world.rest().await;
+    world.rest("").await;
     world.assert_true("three files").await;
     assert_eq!(world.warehouse.ledger().len(), 2, "one swap a partition");
     world.put("dt=2026-11-01/late.csv", "5\n").await;
     world.put("dt=2026-11-01/a.csv", "1\n").await;
-    world.rest().await;
+    world.rest("").await;
     world.assert_true("a late file and an overwrite").await;
     assert_eq!(world.warehouse.ledger().len(), 3, "just that partition again");
     assert_eq!(world.warehouse.staging_tables(), [""; 0], "staging tables are dropped");
@@ -39,7 +39,7 @@ async fn a_burst_costs_one_rebuild() {
             world.clock.advance(Duration::from_secs(1));
         }
     }
-    world.rest().await;
+    world.rest("").await;
     world.assert_true("a burst").await;
     assert!(world.warehouse.ledger().len() <= 2, "200 files, {} swaps", world.warehouse.ledger().len());
 }
@@ -48,11 +48,11 @@ async fn a_burst_costs_one_rebuild() {
 async fn a_mark_that_changes_nothing_does_not_touch_redshift() {
     let mut world = World::new(TOML).await;
     world.put("dt=2026-11-01/a.csv", "1\n").await;
-    world.rest().await;
+    world.rest("").await;
     let submitted = world.warehouse.submitted();
     let mark = tidemark_domain::writes::mark(&world.id(DAY), 0, world.clock.now());
     world.state.write(&[mark], "mark").await.unwrap();
-    world.rest().await;
+    world.rest("").await;
     world.assert_true("a mark for nothing").await;
     assert_eq!(world.warehouse.submitted(), submitted, "no statement for an unchanged partition");
 }
@@ -62,7 +62,7 @@ async fn a_two_hour_copy_is_loaded_once() {
     let mut world = World::new(&TOML.replace("interval = \"0s\"", "interval = \"0s\"\nload_window = \"6h\"")).await;
     world.warehouse.set_pace("/stage", Pace::After(Duration::from_hours(2)));
     world.put("dt=2026-11-01/a.csv", "1\n").await;
-    world.rest().await;
+    world.rest("").await;
     world.assert_true("a long COPY").await;
     let stages = world.warehouse.submitted().iter().filter(|name| name.ends_with("/stage")).count();
     assert_eq!(stages, 1, "I11: a COPY is made once");
@@ -74,9 +74,9 @@ async fn a_two_hour_copy_is_loaded_once() {
 async fn a_bad_file_parks_its_partition_and_a_better_one_heals_it() {
     let mut world = World::new(TOML).await;
     world.put("dt=2026-11-01/a.csv", "1\n").await;
-    world.rest().await;
+    world.rest("").await;
     world.put("dt=2026-11-01/b.csv", "2\nx#bad\n").await;
-    world.rest().await;
+    world.rest("").await;
     let parked = world.item(DAY).parked.unwrap();
     assert_eq!(parked.kind, FailureKind::RejectedData.name(), "{}", parked.message);
     for word in ["b.csv", "line 2", "amount"] {
@@ -86,7 +86,7 @@ async fn a_bad_file_parks_its_partition_and_a_better_one_heals_it() {
     assert_eq!(world.announcer.alerts().len(), 1);
     world.assert_ledger("parked");
     world.put("dt=2026-11-01/b.csv", "2\n").await;
-    world.rest().await;
+    world.rest("").await;
     world.assert_true("healed").await;
     assert_eq!(world.item(DAY).parked, None);
 }
@@ -95,16 +95,16 @@ async fn a_bad_file_parks_its_partition_and_a_better_one_heals_it() {
 async fn an_emptied_source_holds_then_parks_and_a_replay_that_accepts_empties_it() {
     let mut world = World::new(TOML).await;
     world.put("dt=2026-11-01/a.csv", "1\n").await;
-    world.rest().await;
+    world.rest("").await;
     world.delete("dt=2026-11-01/a.csv");
-    world.rest().await;
+    world.rest("").await;
     let parked = world.item(DAY).parked.unwrap();
     assert_eq!(parked.kind, "empty_source");
     assert_eq!(world.rows()[DAY], ["1"], "the rows are kept");
     let digest = parked.digest.unwrap();
     let body = serde_json::json!({"version": 1, "dataset": "orders", "partition": DAY, "accept": ["empty_source", "missing_objects"], "digest": digest});
     world.queue.put(&body.to_string(), "by hand");
-    world.rest().await;
+    world.rest("").await;
     world.assert_true("accepted").await;
     assert!(world.rows().is_empty());
 }
@@ -113,9 +113,9 @@ async fn an_emptied_source_holds_then_parks_and_a_replay_that_accepts_empties_it
 async fn a_replay_rebuilds_a_healthy_partition_once() {
     let mut world = World::new(TOML).await;
     world.put("dt=2026-11-01/a.csv", "1\n").await;
-    world.rest().await;
+    world.rest("").await;
     world.queue.put(&format!(r#"{{"version":1,"dataset":"orders","partition":"{DAY}"}}"#), "by hand");
-    world.rest().await;
+    world.rest("").await;
     world.assert_true("replayed").await;
     assert_eq!(world.warehouse.ledger().len(), 2, "once more, though nothing changed");
 }
@@ -125,12 +125,12 @@ async fn foreign_rows_are_not_deleted_unasked() {
     let mut world = World::new(TOML).await;
     world.warehouse.put_rows(&world.definition.target, "\"dt\" = DATE '2026-11-01'", &["theirs"]).unwrap();
     world.put("dt=2026-11-01/a.csv", "1\n").await;
-    world.rest().await;
+    world.rest("").await;
     assert_eq!(world.item(DAY).parked.unwrap().kind, "foreign_rows");
     assert_eq!(world.rows()[DAY], ["theirs"]);
     let body = serde_json::json!({"version": 1, "dataset": "orders", "partition": DAY, "accept": ["foreign_rows"]});
     world.queue.put(&body.to_string(), "by hand");
-    world.rest().await;
+    world.rest("").await;
     world.assert_true("accepted").await;
 }
 
@@ -140,7 +140,7 @@ async fn a_message_nobody_can_read_goes_to_the_dead_letters() {
     world.queue.put("not json", "by hand");
     world.queue.put(r#"{"version":1,"dataset":"unknown","partition":"dt=1","generation":1}"#, "by hand");
     world.queue.put(r#"{"version":1,"dataset":"orders","partition":"dt=nonsense"}"#, "by hand");
-    world.rest().await;
+    world.rest("").await;
     let letters = world.queue.dead_letters();
     assert_eq!(letters.len(), 3, "{letters:?}");
     assert!(letters.iter().all(|letter| letter.reason.is_some()));
@@ -157,7 +157,7 @@ async fn a_worker_that_was_overtaken_stops() {
     let first = world.queue.deliver().unwrap();
     assert_eq!(world.rebuild_with(&first).await, Some(Answer::Back), "handed off");
     let fence = world.item(DAY).fence;
-    world.rest().await;
+    world.rest("").await;
     world.assert_true("taken over").await;
     assert!(world.item(DAY).fence > fence);
     assert_eq!(world.warehouse.ledger().len(), 1);
@@ -167,12 +167,12 @@ async fn a_worker_that_was_overtaken_stops() {
 async fn a_restored_warehouse_is_rebuilt_by_a_replay() {
     let mut world = World::new(TOML).await;
     world.put("dt=2026-11-01/a.csv", "1\n").await;
-    world.rest().await;
+    world.rest("").await;
     let backup = world.warehouse.backup();
     world.put("dt=2026-11-01/b.csv", "2\n").await;
-    world.rest().await;
+    world.rest("").await;
     world.warehouse.restore(&backup);
     world.queue.put(&format!(r#"{{"version":1,"dataset":"orders","partition":"{DAY}"}}"#), "by hand");
-    world.rest().await;
+    world.rest("").await;
     assert_eq!(world.rows()[DAY], ["1", "2"]);
 }

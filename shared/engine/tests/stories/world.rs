@@ -176,7 +176,7 @@ impl World {
     }
 
     /// Lets everything happen that is to happen, a minute at a time, until nothing is left to do.
-    pub(crate) async fn rest(&mut self) {
+    pub(crate) async fn rest(&mut self, context: &str) {
         for _ in 0..ROUNDS {
             if !self.events.is_empty() {
                 self.mark().await;
@@ -188,7 +188,7 @@ impl World {
             self.clock.advance(Duration::from_secs(20));
             self.sweep().await;
         }
-        panic!("not at rest: {:#?}\nqueue: {}, due: {:?}", self.items(), self.queue.len(), self.due().await);
+        panic!("not at rest: {context}\n{:#?}\nqueue: {}, due: {:?}", self.items(), self.queue.len(), self.due().await);
     }
 
     pub(crate) async fn due(&self) -> Vec<String> {
@@ -205,7 +205,7 @@ impl World {
         PartitionItem::from_item(&item.unwrap_or_else(|| panic!("{partition} was never marked"))).unwrap()
     }
 
-    fn items(&self) -> BTreeMap<String, PartitionItem> {
+    pub(crate) fn items(&self) -> BTreeMap<String, PartitionItem> {
         let items = self.state.items().into_iter();
         let partitions = items.filter(|(key, _)| key.sk.starts_with("PARTITION#"));
         partitions.map(|(key, item)| (key.sk, PartitionItem::from_item(&item).unwrap())).collect()
