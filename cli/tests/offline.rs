@@ -115,11 +115,10 @@ empty_source = "maybe"
         out: datasets.toml:20:1: `Returns` has no `columns`; add `columns = …`
         out: datasets.toml:20:1: `Returns` has no `format`; add `format = …`
         out: datasets.toml:20:1: `Returns` has no `layout`; add `layout = …`
-        out: datasets.toml:20:1: `Returns` has no `partition`; add `partition = …`
         out: datasets.toml:20:1: `Returns` has no `source`; add `source = …`
         out: datasets.toml:20:1: `Returns` has no `target`; add `target = …`
         out: datasets.toml:20:1: dataset name "Returns" must be 1 to 63 characters of a-z, 0-9 and _, and begin with a letter; rename it
-        err: error: 19 problems in datasets.toml
+        err: error: 18 problems in datasets.toml
     "#]].assert_eq(&folder.told(&["validate", "datasets.toml"]));
 }
 
