@@ -1,0 +1,124 @@
+//! The operator's command on a deployed stack: init, apply, show, replay.
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+use tidemark_kit::{Dataset, Settings, Told, World, orders};
+
+/// A stack and targets; neither `init` nor `apply`.
+async fn bare() -> Result<World> {
+    let world = World::deploy(&Settings::default()).await?;
+    world.create_targets().await?;
+    Ok(world)
+}
+
+async fn file(world: &World, definitions: &str) -> Result<String> {
+    tokio::fs::write(&world.definitions, definitions).await?;
+    Ok(world.definitions.display().to_string())
+}
+
+fn json(told: &Told) -> Result<Value> {
+    serde_json::from_str(&told.out).with_context(|| format!("no JSON: {}{}", told.out, told.err))
+}
+
+fn code(told: &Told) -> Option<i32> {
+    told.status.code()
+}
+
+#[tokio::test]
+async fn init_prepares_redshift_once_and_apply_needs_it() -> Result<()> {
+    let world = bare().await?;
+    let file = file(&world, &Settings::default().definitions).await?;
+    let early = world.tidemark(&["apply", &file, "--yes"]).await?;
+    assert_eq!(code(&early), Some(1), "{early:?}");
+    assert!(early.out.contains("run `tidemark init`"), "{early:?}");
+    assert!(world.tidemark_well(&["init"]).await?.out.ends_with(": made\n"));
+    assert!(world.tidemark_well(&["init"]).await?.out.ends_with(": found, nothing changed\n"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn apply_shows_then_does_then_has_nothing_to_do() -> Result<()> {
+    let world = bare().await?;
+    world.tidemark_well(&["init"]).await?;
+    let today = jiff::tz::TimeZone::UTC.to_datetime(jiff::Timestamp::now()).date().to_string();
+    let day = Dataset::Orders.day(&today);
+    // Nobody marks it but apply: the catalog is empty when its event comes.
+    world.put_orders(&day.file("a.parquet"), &orders::orders(0, 10)).await?;
+    world.execute(&format!("INSERT INTO sales.returns VALUES (1, 1, 'by hand', 1, '{today}')")).await?;
+    let file = file(&world, &Settings::default().definitions).await?;
+
+    let shown = world.tidemark(&["apply", &file, "--json"]).await?;
+    assert_eq!(code(&shown), Some(1), "without a terminal it is said aloud that nothing was done: {shown:?}");
+    let plan = json(&shown)?;
+    assert_eq!((&plan["applied"], &plan["problems"]), (&Value::Bool(false), &Value::Array(vec![])), "{plan:#}");
+    let [orders, returns] = [&plan["datasets"][0], &plan["datasets"][1]];
+    assert_eq!((&orders["status"], &orders["marks"]), (&"new".into(), &vec![day.name()].into()), "{plan:#}");
+    assert_eq!(returns["foreign_rows"][0]["rows"], 1, "{plan:#}");
+    assert!(world.item(&day).await?.is_none_or(|item| item.number("marked") == 0), "a dry run changes nothing");
+    assert_eq!(code(&world.tidemark(&["apply", &file, "--dry-run"]).await?), Some(0));
+
+    let done = world.tidemark_well(&["apply", &file, "--yes"]).await?;
+    assert!(done.out.contains("done: 1 partition marked"), "{done:?}");
+    let view = world.wait_true(&day).await?;
+    assert_eq!(view.landed.len(), 1);
+    let again = world.tidemark_well(&["apply", &file]).await?;
+    assert!(again.out.contains("nothing to do"), "{again:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn apply_tells_everything_that_speaks_against_it() -> Result<()> {
+    let world = bare().await?;
+    world.tidemark_well(&["init"]).await?;
+    world.execute("ALTER TABLE sales.orders DROP COLUMN amount; DROP TABLE sales.returns").await?;
+    world.put("returns/_delta_log/00000000000000000000.json", b"{}".to_vec()).await?;
+    let file = file(&world, &Settings::default().definitions).await?;
+    let told = world.tidemark(&["apply", &file, "--yes"]).await?;
+    assert_eq!(code(&told), Some(1), "{told:?}");
+    for words in ["no column `amount`", "no table sales.returns", "Delta Lake table"] {
+        assert!(told.out.contains(words), "{words}: {told:?}");
+    }
+    assert!(told.err.contains("3 problems, so nothing was changed"), "{told:?}");
+    assert!(world.tidemark(&["show", "orders", "dt=2026-11-01"]).await?.err.contains("has no dataset orders"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_target_changes_hands_only_when_told() -> Result<()> {
+    let world = World::new().await?;
+    let renamed = Settings::default().definitions.replace("[orders", "[purchases");
+    let file = file(&world, &renamed).await?;
+    let refused = world.tidemark(&["apply", &file, "--yes"]).await?;
+    assert!(refused.out.contains("belongs to dataset orders of stack tidemark"), "{refused:?}");
+    let taken = world.tidemark_well(&["apply", &file, "--yes", "--take-over", "purchases"]).await?;
+    assert!(taken.out.contains("orders: retired") && taken.out.contains("epoch: 2"), "{taken:?}");
+    assert!(world.tidemark(&["replay", "orders", "dt=2026-11-01"]).await?.err.contains("retired"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn show_follows_a_partition_and_replay_rebuilds_it() -> Result<()> {
+    let world = World::new().await?;
+    let day = Dataset::Orders.day("2026-11-01");
+    let show = ["show", "orders", "dt=2026-11-01"];
+    assert!(world.tidemark_well(&show).await?.out.starts_with("orders dt=2026-11-01: unknown\n"));
+    world.put_orders(&day.file("a.parquet"), &orders::orders(0, 10)).await?;
+    world.wait_true(&day).await?;
+    let clean = world.tidemark_well(&show).await?;
+    assert!(clean.out.starts_with("orders dt=2026-11-01: clean\n") && clean.out.contains(": 10 rows"), "{clean:?}");
+
+    let sent = world.tidemark_well(&["replay", "orders", "dt=2026-11-01", "--reason", "a test", "--json"]).await?;
+    let message = json(&sent)?;
+    assert_eq!((&message["force"], &message["reason"]), (&true.into(), &"a test".into()), "{message:#}");
+    let view = world.wait_landed(&day, 1).await?;
+    assert_eq!(view.landed.len(), 2);
+    let state = json(&world.tidemark_well(&[&show[..], &["--json"]].concat()).await?)?;
+    assert_eq!(state["item"]["last"]["rows"], 10, "{state:#}");
+
+    let unlisted = world.tidemark(&["replay", "orders", "dt=2026-11-01", "--accept", "empty_source"]).await?;
+    assert_eq!(code(&unlisted), Some(1), "{unlisted:?}");
+    assert!(unlisted.err.contains("there is no listing to accept"), "{unlisted:?}");
+    let nonsense = world.tidemark(&["replay", "orders", "dt=yesterday"]).await?;
+    assert!(nonsense.err.contains("is no date"), "{nonsense:?}");
+    Ok(())
+}
