@@ -15,36 +15,32 @@ pub(crate) const NEVER_RAN: &str = "Connection or an prior query failed.";
 /// Why a statement failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
-    severity: &'static str,
-    message: String,
-    detail: Option<String>,
-    hint: Option<String>,
-    position: Option<usize>,
-    context: Option<String>,
+    text: Box<Text>,
     /// The connection is gone, nothing more can run on it.
     pub(crate) connection_lost: bool,
     /// `CancelStatement`, not a fault: the statement is `ABORTED`, not `FAILED`.
     pub(crate) cancelled: bool,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Text {
+    message: String,
+    detail: Option<String>,
+    hint: Option<String>,
+    position: Option<usize>,
+    context: Option<String>,
+}
+
 impl Failure {
     /// An error with nothing but a message.
     pub(crate) fn new(message: impl Into<String>) -> Self {
-        Self {
-            severity: "ERROR",
-            message: message.into(),
-            detail: None,
-            hint: None,
-            position: None,
-            context: None,
-            connection_lost: false,
-            cancelled: false,
-        }
+        let text = Text { message: message.into(), ..Text::default() };
+        Self { text: Box::new(text), connection_lost: false, cancelled: false }
     }
 
     /// A parser's error at the character `position` (1 is the first).
     pub(crate) fn syntax(near: &str, position: usize) -> Self {
-        Self { position: Some(position), ..Self::new(format!("syntax error at or near \"{near}\"")) }
+        Self::new(format!("syntax error at or near \"{near}\"")).with_position(position)
     }
 
     /// What Redshift has and this stand-in doesn't.
@@ -58,16 +54,16 @@ impl Failure {
     }
 
     pub(crate) fn connection_lost(message: impl Into<String>) -> Self {
-        Self { severity: "FATAL", connection_lost: true, ..Self::new(message) }
+        Self { connection_lost: true, ..Self::new(message) }
     }
 
     pub(crate) fn with_detail(mut self, detail: impl Into<String>) -> Self {
-        self.detail = Some(detail.into());
+        self.text.detail = Some(detail.into());
         self
     }
 
     pub(crate) fn with_position(mut self, position: usize) -> Self {
-        self.position = Some(position);
+        self.text.position = Some(position);
         self
     }
 
@@ -98,38 +94,46 @@ impl Failure {
                 Some((kind, limit)) => Self::new(format!("value too long for type {kind}({limit})")),
                 None => Self::of(db),
             },
+            // Keys are not enforced: only the catalogue has any, and two transactions made the same object.
+            SqlState::UNIQUE_VIOLATION => Self::conflict(),
+            SqlState::INTERNAL_ERROR if db.message() == "tuple concurrently updated" => Self::conflict(),
             SqlState::ADMIN_SHUTDOWN | SqlState::CRASH_SHUTDOWN => Self::connection_lost(db.message()),
             _ => Self::of(db),
         }
     }
 
+    fn conflict() -> Self {
+        Self::new("could not complete because of conflict with concurrent transaction")
+    }
+
     fn of(db: &DbError) -> Self {
-        Self {
-            detail: db.detail().map(str::to_owned),
-            hint: db.hint().map(str::to_owned),
-            position: match db.position() {
-                Some(ErrorPosition::Original(at)) => usize::try_from(*at).ok(),
-                _ => None,
-            },
-            context: db.where_().map(str::to_owned),
-            ..Self::new(db.message())
-        }
+        let mut failure = Self::new(db.message());
+        let text = failure.text.as_mut();
+        text.detail = db.detail().map(str::to_owned);
+        text.hint = db.hint().map(str::to_owned);
+        text.position = match db.position() {
+            Some(ErrorPosition::Original(at)) => usize::try_from(*at).ok(),
+            _ => None,
+        };
+        text.context = db.where_().map(str::to_owned);
+        failure
     }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.severity, self.message)?;
-        if let Some(detail) = &self.detail {
+        let Text { message, detail, hint, position, context } = self.text.as_ref();
+        write!(f, "{}: {message}", if self.connection_lost { "FATAL" } else { "ERROR" })?;
+        if let Some(detail) = detail {
             write!(f, "\n  Detail: {detail}")?;
         }
-        if let Some(hint) = &self.hint {
+        if let Some(hint) = hint {
             write!(f, "\n  Hint: {hint}")?;
         }
-        if let Some(position) = self.position {
+        if let Some(position) = position {
             write!(f, "\n  Position: {position}")?;
         }
-        if let Some(context) = &self.context {
+        if let Some(context) = context {
             write!(f, "\n  Where: {context}")?;
         }
         Ok(())

@@ -16,7 +16,7 @@ use crate::wire::{ApiError, epoch};
 
 /// The most statements a batch has.
 const BATCH_LIMIT: usize = 40;
-/// Bytes of all SQL of one request.
+/// Bytes of one statement.
 const TEXT_LIMIT: usize = 100 * 1024;
 /// Statements that have not ended.
 const ACTIVE_LIMIT: usize = 500;
@@ -185,9 +185,8 @@ fn checked(submit: Submit, account: &str, batch: bool) -> Result<Request, ApiErr
     if sqls.iter().any(|sql| sql.trim().is_empty()) {
         return Err(ApiError::validation("a SQL statement is empty"));
     }
-    let size: usize = sqls.iter().map(String::len).sum();
-    if size > TEXT_LIMIT {
-        return Err(ApiError::validation(format!("Query string is {size} bytes; it must not exceed 100 KB")));
+    if let Some(long) = sqls.iter().map(String::len).find(|length| *length > TEXT_LIMIT) {
+        return Err(ApiError::validation(format!("Query string is {long} bytes; it must not exceed 100 KB")));
     }
     match (&submit.cluster_identifier, &submit.workgroup_name) {
         (None, None) => {

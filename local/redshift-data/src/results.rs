@@ -10,6 +10,8 @@ pub(crate) struct ResultSet {
     pub(crate) rows: Vec<Vec<Option<String>>>,
     /// Bytes of all values.
     pub(crate) size: usize,
+    /// Bytes of the widest row.
+    pub(crate) widest: usize,
 }
 
 /// A column, as `ColumnMetadata` describes it.

@@ -21,6 +21,8 @@ use crate::statements::{Status, Submission};
 
 /// The most bytes a result may have here; Redshift's own limit is 500 MB, compressed.
 const RESULT_LIMIT: usize = 200 * 1024 * 1024;
+/// The most bytes a row of a result may have.
+const ROW_LIMIT: usize = 64 * 1024;
 /// How often a cancel is repeated while PostgreSQL doesn't answer it, and how many times.
 const CANCEL_EVERY: Duration = Duration::from_millis(200);
 const CANCEL_TIMES: usize = 50;
@@ -269,6 +271,9 @@ impl Runner<'_> {
                 let result = self.session.query(sql).await.map_err(failed)?;
                 if result.size > RESULT_LIMIT {
                     return Err(Failure::new("The result of the query is larger than 200 MB"));
+                }
+                if result.widest > ROW_LIMIT {
+                    return Err(Failure::new("Packet for query is too large: a row has more than 64 KB"));
                 }
                 let query_id = if *reads_tables { query_id } else { -1 };
                 Ok(Done { rows: count(result.rows.len()), result: Some(result), query_id })

@@ -88,12 +88,14 @@ impl Session {
             })
             .collect();
         let mut rows = Vec::new();
-        let mut size = 0;
+        let (mut size, mut widest) = (0, 0);
         for message in self.client.simple_query(sql).await? {
             if let SimpleQueryMessage::Row(row) = message {
                 let values: Vec<Option<String>> =
                     (0..row.len()).map(|index| row.get(index).map(str::to_owned)).collect();
-                size += values.iter().flatten().map(String::len).sum::<usize>();
+                let width: usize = values.iter().flatten().map(String::len).sum();
+                size += width;
+                widest = widest.max(width);
                 rows.push(values);
             }
         }
@@ -106,7 +108,7 @@ impl Session {
                 column.nullable = !row.get::<_, bool>(2);
             }
         }
-        Ok(ResultSet { columns, rows, size })
+        Ok(ResultSet { columns, rows, size, widest })
     }
 }
 

@@ -134,7 +134,8 @@ CREATE OR REPLACE VIEW redshift_local.svv_transactions AS
         CASE WHEN locks.relation IS NULL THEN 'transactionid' ELSE 'relation' END AS lockable_object_type,
         locks.relation::integer AS relation, locks.granted
     FROM pg_catalog.pg_locks locks JOIN pg_catalog.pg_stat_activity activity USING (pid)
-    WHERE activity.pid <> pg_backend_pid() AND activity.xact_start IS NOT NULL;
+    WHERE activity.xact_start IS NOT NULL
+        AND coalesce(locks.database, 0) IN (0, (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database()));
 
 CREATE OR REPLACE VIEW redshift_local.pg_table_def AS
     SELECT spaces.nspname AS schemaname, tables.relname AS tablename, columns.attname AS "column",

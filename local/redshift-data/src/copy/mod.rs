@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use aws_sdk_s3::operation::get_object::GetObjectOutput;
 use bytes::Bytes;
 use flate2::write::MultiGzDecoder;
-use futures::SinkExt as _;
+use futures::{SinkExt as _, StreamExt as _};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio_postgres::CopyInSink;
@@ -31,6 +31,8 @@ use crate::session::{Journal, Session};
 
 /// Bytes that go to PostgreSQL at once.
 const CHUNK: usize = 64 * 1024;
+/// Objects asked for before it is their turn: a partition may have very many small ones.
+const OPENED_AHEAD: usize = 8;
 /// Error rows written down of one COPY at most.
 const ERRORS_KEPT: usize = 10_000;
 
@@ -100,8 +102,16 @@ impl Load<'_> {
         let sql = format!("COPY {} ({}) FROM STDIN", self.command.table, self.target.column_list());
         let sink = self.means.session.client.copy_in::<_, Bytes>(&sql).await.map_err(|error| self.failed(&error))?;
         let mut sink: Sink = Box::pin(sink);
-        for file in files {
-            self.file(file, &mut sink).await?;
+        let (s3, parquet, query_id) = (self.means.s3.clone(), self.command.format == Format::Parquet, self.query_id);
+        let open = move |file: File| {
+            let s3 = s3.clone();
+            async move { source::open(&s3, &file, parquet, query_id).await.map(|object| (file, object)) }
+        };
+        let mut opened = futures::stream::iter(files.to_vec()).map(open).buffered(OPENED_AHEAD);
+        while let Some(found) = opened.next().await {
+            if let (file, Some(object)) = found? {
+                self.file(&file, object, &mut sink).await?;
+            }
         }
         if self.file_rows.is_empty() {
             return Err(Failure::new("None of the manifest's files exists"));
@@ -110,10 +120,9 @@ impl Load<'_> {
         Ok(())
     }
 
-    async fn file(&mut self, file: &File, sink: &mut Sink) -> Result<(), Failure> {
+    async fn file(&mut self, file: &File, object: GetObjectOutput, sink: &mut Sink) -> Result<(), Failure> {
         let started = Timestamp::now();
         let parquet = self.command.format == Format::Parquet;
-        let Some(object) = source::open(&self.means.s3, file, parquet, self.query_id).await? else { return Ok(()) };
         let length = object.content_length().unwrap_or(0);
         let etag = object.e_tag().unwrap_or_default().trim_matches('"').to_owned();
         let modified = object.last_modified().and_then(|at| Timestamp::from_second(at.secs()).ok());

@@ -430,27 +430,23 @@ mod tests {
             .map_err(|problem| (problem.code, problem.message))
     }
 
-    fn ok(text: &str) -> Result<Option<String>, (i32, String)> {
-        Ok(Some(text.to_owned()))
-    }
-
     #[test]
     fn decimals_are_cut_unless_rounding_is_asked_for() {
         let kind = Kind::Decimal { precision: 5, scale: 2 };
-        assert_eq!(load("1.999", kind, ""), ok("1.99"));
-        assert_eq!(load("-1.999", kind, "ROUNDEC"), ok("-2.00"));
-        assert_eq!(load("0.994", kind, ""), ok("0.99"));
-        assert_eq!(load("-0.001", kind, ""), ok("0.00"));
-        assert_eq!(load("1.5e2", kind, ""), ok("150.00"));
-        assert_eq!(load("999.99", kind, ""), ok("999.99"));
+        assert_eq!(load("1.999", kind, ""), Ok(Some("1.99".to_owned())));
+        assert_eq!(load("-1.999", kind, "ROUNDEC"), Ok(Some("-2.00".to_owned())));
+        assert_eq!(load("0.994", kind, ""), Ok(Some("0.99".to_owned())));
+        assert_eq!(load("-0.001", kind, ""), Ok(Some("0.00".to_owned())));
+        assert_eq!(load("1.5e2", kind, ""), Ok(Some("150.00".to_owned())));
+        assert_eq!(load("999.99", kind, ""), Ok(Some("999.99".to_owned())));
         assert_eq!(load("1000", kind, "").unwrap_err().0, code::DECIMAL);
         assert_eq!(load("1x", kind, "").unwrap_err().1, "Invalid digit, Value 'x', Pos 1, Type: Decimal");
-        assert_eq!(load("12", Kind::Decimal { precision: 5, scale: 0 }, ""), ok("12"));
+        assert_eq!(load("12", Kind::Decimal { precision: 5, scale: 0 }, ""), Ok(Some("12".to_owned())));
     }
 
     #[test]
     fn integers() {
-        assert_eq!(load(" 42 ", Kind::Integer, ""), ok("42"));
+        assert_eq!(load(" 42 ", Kind::Integer, ""), Ok(Some("42".to_owned())));
         assert_eq!(
             load("abc", Kind::Integer, "").unwrap_err(),
             (1207, "Invalid digit, Value 'a', Pos 0, Type: Integer".into())
@@ -465,7 +461,7 @@ mod tests {
         let name = "Señorío de adultos de Gonzále";
         assert_eq!((name.chars().count(), name.len()), (29, 32));
         assert_eq!(load(name, kind, "").unwrap_err(), (1204, "String length exceeds DDL length".into()));
-        assert_eq!(load(name, kind, "TRUNCATECOLUMNS"), ok("Señorío de adultos de Gonzá"));
+        assert_eq!(load(name, kind, "TRUNCATECOLUMNS"), Ok(Some("Señorío de adultos de Gonzá".to_owned())));
         assert_eq!(load("é", Kind::Char { bytes: 4 }, "").unwrap_err().0, code::CHAR);
     }
 
@@ -473,7 +469,7 @@ mod tests {
     fn nulls_and_blanks() {
         let text = Kind::Varchar { bytes: 9 };
         assert_eq!(load("\\N", text, ""), Ok(None));
-        assert_eq!(load("", text, ""), ok(""));
+        assert_eq!(load("", text, ""), Ok(Some(String::new())));
         assert_eq!(load("", text, "EMPTYASNULL"), Ok(None));
         assert_eq!(load("  ", text, "BLANKSASNULL"), Ok(None));
         assert_eq!(load("", Kind::Integer, ""), Ok(None));
@@ -482,15 +478,27 @@ mod tests {
 
     #[test]
     fn dates_and_timestamps() {
-        assert_eq!(load("2026-11-01", Kind::Date, ""), ok("2026-11-01"));
+        assert_eq!(load("2026-11-01", Kind::Date, ""), Ok(Some("2026-11-01".to_owned())));
         assert_eq!(load("2026-02-30", Kind::Date, "").unwrap_err().0, code::DATE);
         assert_eq!(load("11/01/2026", Kind::Date, "").unwrap_err().0, code::DATE);
-        assert_eq!(load("11/01/2026", Kind::Date, "DATEFORMAT 'auto'"), ok("2026-11-01"));
+        assert_eq!(load("11/01/2026", Kind::Date, "DATEFORMAT 'auto'"), Ok(Some("2026-11-01".to_owned())));
         assert_eq!(load("1793491200000", Kind::Date, "TIMEFORMAT 'epochmillisecs'").unwrap_err().0, code::DATE);
-        assert_eq!(load("1793491200000", Kind::Timestamp, "TIMEFORMAT 'epochmillisecs'"), ok("2026-11-01 00:00:00"));
-        assert_eq!(load("2026-11-01 10:20:30.123456", Kind::Timestamp, ""), ok("2026-11-01 10:20:30.123456"));
+        assert_eq!(
+            load("1793491200000", Kind::Timestamp, "TIMEFORMAT 'epochmillisecs'"),
+            Ok(Some("2026-11-01 00:00:00".to_owned()))
+        );
+        assert_eq!(
+            load("2026-11-01 10:20:30.123456", Kind::Timestamp, ""),
+            Ok(Some("2026-11-01 10:20:30.123456".to_owned()))
+        );
         assert_eq!(load("2026-11-01T10:20:30Z", Kind::Timestamp, "").unwrap_err().0, code::TIMESTAMP);
-        assert_eq!(load("2026-11-01T10:20:30Z", Kind::Timestamp, "TIMEFORMAT 'auto'"), ok("2026-11-01 10:20:30"));
-        assert_eq!(load("2026-11-01 10:20:30+02", Kind::TimestampTz, ""), ok("2026-11-01 08:20:30+00"));
+        assert_eq!(
+            load("2026-11-01T10:20:30Z", Kind::Timestamp, "TIMEFORMAT 'auto'"),
+            Ok(Some("2026-11-01 10:20:30".to_owned()))
+        );
+        assert_eq!(
+            load("2026-11-01 10:20:30+02", Kind::TimestampTz, ""),
+            Ok(Some("2026-11-01 08:20:30+00".to_owned()))
+        );
     }
 }

@@ -7,6 +7,7 @@ use super::names;
 use crate::failure::Failure;
 
 /// What to load, from where, how.
+#[expect(clippy::struct_excessive_bools, reason = "COPY has that many switches")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CopyCommand {
     /// The table as SQL names it, quoted where needed.

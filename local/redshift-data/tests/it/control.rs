@@ -48,7 +48,7 @@ async fn a_broken_connection_fails_the_statement_and_rolls_back() {
     let guard = world.postgres().await;
     guard.batch_execute("BEGIN; LOCK TABLE u IN EXCLUSIVE MODE").await.unwrap();
     let id = world.submit(&["INSERT INTO t VALUES (1)", "DELETE FROM u"]).await;
-    world.started(&id, 2).await;
+    world.waiting(1).await;
     assert_eq!(
         world.control("break_connection", json!({ "statement_like": "delete from u" })).await,
         json!({ "broken": 1 })

@@ -33,8 +33,9 @@ async fn two_swaps_at_once_both_succeed_one_after_the_other() {
         // The first holds the fence and waits at its last statement; the second waits at its first.
         let first = world.submit(&SWAP).await;
         world.started(&first, 4).await;
+        world.waiting(1).await;
         let second = world.submit(&SWAP).await;
-        world.started(&second, 1).await;
+        world.waiting(2).await;
         guard.batch_execute("COMMIT").await.unwrap();
         for id in [first, second] {
             let told = world.end(&id).await;
@@ -53,7 +54,7 @@ async fn a_delete_waits_for_another_and_then_succeeds() {
     let guard = world.postgres().await;
     guard.batch_execute("BEGIN; DELETE FROM t WHERE day = 1; INSERT INTO t VALUES (1, 2)").await.unwrap();
     let id = world.submit(&["DELETE FROM t WHERE day = 1", "INSERT INTO t VALUES (1, 3)"]).await;
-    world.started(&id, 1).await;
+    world.waiting(1).await;
     // Readers see the old rows meanwhile.
     assert_eq!(world.rows("SELECT n FROM t").await, [["1"]]);
     guard.batch_execute("COMMIT").await.unwrap();
@@ -70,7 +71,7 @@ async fn a_snapshot_taken_before_the_lock_is_a_1023() {
     let guard = world.postgres().await;
     guard.batch_execute("BEGIN; DELETE FROM t WHERE day = 1").await.unwrap();
     let id = world.submit(&["SELECT count(*) FROM t", "LOCK TABLE t", "DELETE FROM t WHERE day = 1"]).await;
-    world.started(&id, 2).await;
+    world.waiting(1).await;
     guard.batch_execute("COMMIT").await.unwrap();
     let told = world.end(&id).await;
     let error = told.error().unwrap();
@@ -92,7 +93,7 @@ async fn a_procedure_locks_what_it_writes_before_its_snapshot() {
     let guard = world.postgres().await;
     guard.batch_execute("BEGIN; UPDATE fence SET n = 5").await.unwrap();
     let id = world.submit(&["CALL claim(6)"]).await;
-    world.started(&id, 1).await;
+    world.waiting(1).await;
     guard.batch_execute("COMMIT").await.unwrap();
     let told = world.end(&id).await;
     assert_eq!(told.status(), Some(&StatusString::Finished), "{:?}", told.error());
@@ -108,8 +109,7 @@ async fn a_deadlock_has_one_victim() {
     guard.batch_execute("BEGIN; LOCK TABLE log IN EXCLUSIVE MODE").await.unwrap();
     let first = world.submit(&["DELETE FROM t", "INSERT INTO log VALUES (1)", "DELETE FROM fence"]).await;
     let second = world.submit(&["DELETE FROM fence", "INSERT INTO log VALUES (1)", "DELETE FROM t"]).await;
-    world.started(&first, 2).await;
-    world.started(&second, 2).await;
+    world.waiting(2).await;
     guard.batch_execute("COMMIT").await.unwrap();
     let (first, second) = (world.end(&first).await, world.end(&second).await);
     let failed: Vec<_> = [&first, &second].into_iter().filter_map(|told| told.error()).collect();

@@ -52,7 +52,7 @@ async fn a_batch_is_one_transaction_and_says_which_statement_failed() {
     let subs: Vec<_> = told
         .sub_statements()
         .iter()
-        .map(|sub| (sub.id(), sub.status().map(|status| status.as_str()).unwrap(), sub.error(), sub.result_rows()))
+        .map(|sub| (sub.id(), sub.status().unwrap().as_str(), sub.error(), sub.result_rows()))
         .collect();
     let id = told.id();
     let ids: Vec<String> = (1..=3).map(|number| format!("{id}:{number}")).collect();
@@ -142,7 +142,7 @@ async fn cancel_ends_a_waiting_statement_and_nothing_is_left() {
     let guard = world.postgres().await;
     guard.batch_execute("BEGIN; LOCK TABLE t IN ACCESS EXCLUSIVE MODE").await.unwrap();
     let id = world.submit(&["CREATE TABLE u (a int)", "INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (2)"]).await;
-    world.started(&id, 2).await;
+    world.waiting(1).await;
     assert_eq!(world.client.cancel_statement().id(&id).send().await.unwrap().status(), Some(true));
     let told = world.end(&id).await;
     guard.batch_execute("COMMIT").await.unwrap();

@@ -15,10 +15,12 @@ use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use tidemark_local::{Postgres, Run};
+use tidemark_local::{Postgres, Run, wait_until};
 use tidemark_redshift_data::{Config, Isolation, Server, serve};
 use tokio::sync::OnceCell;
 use uuid::Uuid;
+
+const PATIENCE: Duration = Duration::from_secs(30);
 
 type Objects = Arc<Mutex<BTreeMap<String, Bytes>>>;
 
@@ -101,15 +103,27 @@ impl World {
 
     /// Waits until a sub-statement of this number has begun to run.
     pub(crate) async fn started(&self, id: &str, number: usize) {
-        for _ in 0..600 {
-            let told = self.client.describe_statement().id(id).send().await.unwrap();
-            let status = told.sub_statements().get(number - 1).and_then(|sub| sub.status().cloned());
-            match status.as_ref().map(aws_sdk_redshiftdata::types::StatementStatusString::as_str) {
-                Some("SUBMITTED" | "PICKED") | None => tokio::time::sleep(Duration::from_millis(20)).await,
-                _ => return,
-            }
-        }
-        panic!("{id}:{number} doesn't begin");
+        wait_until("a sub-statement to begin", PATIENCE, async || {
+            let told = self.client.describe_statement().id(id).send().await?;
+            let status =
+                told.sub_statements().get(number - 1).and_then(|sub| sub.status()).map(|status| status.as_str());
+            Ok((!matches!(status, Some("SUBMITTED" | "PICKED") | None)).then_some(()))
+        })
+        .await
+        .unwrap();
+    }
+
+    /// Waits until so many of the database's transactions wait for a table's lock.
+    pub(crate) async fn waiting(&self, transactions: i64) {
+        let postgres = self.postgres().await;
+        let sql = "SELECT count(DISTINCT pid) FROM pg_locks JOIN pg_database d ON d.oid = database \
+                   WHERE NOT granted AND datname = current_database()";
+        wait_until("transactions to wait for locks", PATIENCE, async || {
+            let found: i64 = postgres.query_one(sql, &[]).await?.get(0);
+            Ok((found == transactions).then_some(()))
+        })
+        .await
+        .unwrap();
     }
 
     /// Runs a batch to its end.
