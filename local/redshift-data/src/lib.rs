@@ -44,6 +44,7 @@ mod results;
 mod run;
 mod session;
 mod statements;
+mod submit;
 mod wire;
 
 use std::net::SocketAddr;

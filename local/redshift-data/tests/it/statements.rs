@@ -237,9 +237,12 @@ async fn statements_are_listed_by_the_beginning_of_their_name() {
     world.end(&a).await;
     world.end(&b).await;
     let list = world.client.list_statements().statement_name("tidemark/orders/").send().await.unwrap();
-    let ids: Vec<&str> = list.statements().iter().map(|statement| statement.id()).collect();
+    let ids: Vec<&str> = list.statements().iter().map(aws_sdk_redshiftdata::types::StatementData::id).collect();
     assert_eq!(ids, [b.as_str(), a.as_str()]);
     let list = world.client.list_statements().status(StatusString::Failed).send().await.unwrap();
-    assert_eq!(list.statements().iter().map(|statement| statement.id()).collect::<Vec<_>>(), [b.as_str()]);
+    assert_eq!(
+        list.statements().iter().map(aws_sdk_redshiftdata::types::StatementData::id).collect::<Vec<_>>(),
+        [b.as_str()]
+    );
     assert!(world.stranger().list_statements().send().await.unwrap().statements().is_empty());
 }

@@ -8,7 +8,7 @@ use aws_sdk_redshiftdata::Client;
 use aws_sdk_redshiftdata::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_redshiftdata::operation::describe_statement::DescribeStatementOutput;
 use aws_sdk_redshiftdata::operation::get_statement_result::GetStatementResultOutput;
-use aws_sdk_redshiftdata::types::{Field, StatusString};
+use aws_sdk_redshiftdata::types::{Field, StatementStatusString, StatusString};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
@@ -106,7 +106,7 @@ impl World {
         wait_until("a sub-statement to begin", PATIENCE, async || {
             let told = self.client.describe_statement().id(id).send().await?;
             let status =
-                told.sub_statements().get(number - 1).and_then(|sub| sub.status()).map(|status| status.as_str());
+                told.sub_statements().get(number - 1).and_then(|sub| sub.status()).map(StatementStatusString::as_str);
             Ok((!matches!(status, Some("SUBMITTED" | "PICKED") | None)).then_some(()))
         })
         .await
@@ -138,7 +138,7 @@ impl World {
         told
     }
 
-    /// Runs one statement by ExecuteStatement that must fail; the error.
+    /// Runs one statement by `ExecuteStatement` that must fail; the error.
     pub(crate) async fn error(&self, sql: &str) -> String {
         let id = self.execute(sql).await;
         let told = self.end(&id).await;
