@@ -27,20 +27,23 @@ use tidemark_local::LocalCloud;
 struct Resources {
     sdk: SdkConfig,
     adapters: Adapters,
+    bucket: String,
     partitions: String,
     dead_letters: String,
     heard: String,
 }
 
 const TABLE: &str = "state";
-const BUCKET: &str = "control";
 
 impl Resources {
     async fn make() -> Self {
         let cloud = LocalCloud::shared().await.unwrap();
-        let sdk = cloud.sdk_config(&cloud.fresh_account()).await;
+        let account = cloud.fresh_account();
+        let sdk = cloud.sdk_config(&account).await;
+        // All accounts share one namespace of buckets.
+        let bucket = format!("control-{account}");
         make_table(&sdk).await;
-        make_bucket(&sdk).await;
+        make_bucket(&sdk, &bucket).await;
         let partitions = make_queue(&sdk, "partitions.fifo").await;
         let dead_letters = make_queue(&sdk, "dead.fifo").await;
         let heard = make_queue(&sdk, "heard").await;
@@ -50,7 +53,7 @@ impl Resources {
             ("TIDEMARK_TABLE", TABLE),
             ("TIDEMARK_PARTITIONS_QUEUE_URL", &partitions),
             ("TIDEMARK_PARTITIONS_DLQ_URL", &dead_letters),
-            ("TIDEMARK_CONTROL_BUCKET", BUCKET),
+            ("TIDEMARK_CONTROL_BUCKET", &bucket),
             ("TIDEMARK_ALERT_TOPIC_ARN", &topic),
             ("TIDEMARK_REDSHIFT_WORKGROUP", "workgroup"),
             ("TIDEMARK_REDSHIFT_DATABASE", "dev"),
@@ -60,7 +63,7 @@ impl Resources {
         let look_up = |name: &str| values.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned());
         let config = Config::read(Purpose::Rebuild, look_up).unwrap();
         let adapters = Adapters::new(&config, &sdk);
-        Self { adapters, sdk, partitions, dead_letters, heard }
+        Self { adapters, bucket, sdk, partitions, dead_letters, heard }
     }
 
     fn sqs(&self) -> aws_sdk_sqs::Client {
@@ -100,9 +103,9 @@ async fn make_table(sdk: &SdkConfig) {
         .unwrap();
 }
 
-async fn make_bucket(sdk: &SdkConfig) {
+async fn make_bucket(sdk: &SdkConfig, name: &str) {
     let config = aws_sdk_s3::config::Builder::from(sdk).force_path_style(true).build();
-    aws_sdk_s3::Client::from_conf(config).create_bucket().bucket(BUCKET).send().await.unwrap();
+    aws_sdk_s3::Client::from_conf(config).create_bucket().bucket(name).send().await.unwrap();
 }
 
 async fn make_queue(sdk: &SdkConfig, name: &str) -> String {
@@ -214,7 +217,8 @@ async fn the_state_table_keeps_the_contract() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_buckets_keep_the_contract() {
-    objects::all(Arc::new(Resources::make().await.adapters.objects), BUCKET).await;
+    let made = Resources::make().await;
+    objects::all(Arc::new(made.adapters.objects), &made.bucket).await;
 }
 
 #[tokio::test]
