@@ -2,6 +2,7 @@
 //!
 //! What holds here holds by what the statements do, not by who sends them when: no lock, no state table, no worker.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, mpsc};
 use std::time::Duration;
 
@@ -14,19 +15,20 @@ use tidemark_domain::failure::{
     Effect, Failure, FailureKind, SubStatementError, culprit, staging_exists, statement_failure,
 };
 use tidemark_domain::id::{BatchId, DefinitionHash, Digest, Epoch, Fence, Generation, StackName};
-use tidemark_domain::partition_value::Partition;
+use tidemark_domain::partition_value::{Partition, PartitionValue};
 use tidemark_domain::sql::rebuild::{self, LastBatch, Listed, Request, Verified};
 use tidemark_domain::sql::rows::{self, Field, SwapCounts};
 use tidemark_domain::sql::{Batch, SubStatement, identifier, install, lookup};
 use tidemark_domain::verify::SourceCounts;
 use tidemark_engine::ports::{Execution, ExecutionStatus, Submission, Warehouse};
 use tidemark_local::{Postgres, Run};
-use tidemark_redshift_data::{Config, Isolation, serve};
+use tidemark_redshift_data::{Config, Isolation, Server, serve};
 
 /// PostgreSQL and the Data API on it, once per process, on a runtime that outlives every test's.
 struct Servers {
     postgres: Arc<Postgres>,
-    url: String,
+    snapshot: Server,
+    serializable: Server,
 }
 
 static SERVERS: LazyLock<Result<Servers, String>> = LazyLock::new(|| {
@@ -38,9 +40,10 @@ static SERVERS: LazyLock<Result<Servers, String>> = LazyLock::new(|| {
             let (database, s3_endpoint) = (postgres.conninfo("postgres"), "http://127.0.0.1:9".to_owned());
             let listen = "127.0.0.1:0".parse()?;
             let config = Config { listen, postgres: database, s3_endpoint, isolation: Isolation::Snapshot };
-            let server = serve(config).await?;
-            tell.send(Servers { postgres, url: server.url() })?;
-            server.forever().await
+            let snapshot = serve(config.clone()).await?;
+            let serializable = serve(Config { isolation: Isolation::Serializable, ..config }).await?;
+            tell.send(Servers { postgres, snapshot, serializable })?;
+            std::future::pending().await
         })
     };
     let serving = std::thread::spawn(serve);
@@ -81,13 +84,17 @@ const WITH_PROVENANCE: &str = "[events.provenance]\nbatch_id = \"_batch_id\"\nlo
 
 impl World {
     async fn new(database: &str, settings: &str) -> Result<Self> {
+        Self::on(&servers()?.snapshot, database, settings).await
+    }
+
+    async fn on(server: &Server, database: &str, settings: &str) -> Result<Self> {
         servers()?.postgres.create_database(database).await?;
         let credentials = Credentials::new("AKIATEST", "secret", None, None, "test");
         let config = aws_sdk_redshiftdata::Config::builder()
             .behavior_version(BehaviorVersion::latest())
             .region(Region::new("eu-west-1"))
             .credentials_provider(credentials)
-            .endpoint_url(&servers()?.url)
+            .endpoint_url(server.url())
             .build();
         let endpoint = RedshiftEndpoint::Workgroup("local".to_owned());
         let redshift = RedshiftConfig { endpoint, database: database.to_owned(), db_user: None, secret_arn: None };
@@ -114,6 +121,10 @@ impl World {
     fn own(&self, stack: &str, epoch: u64, take_over: bool) -> Result<Batch> {
         let stack = StackName::new(stack)?;
         Ok(install::own(&self.definition.target, &stack, &self.definition.name, Epoch(epoch), take_over)?)
+    }
+
+    fn day(&self, day: u64) -> Result<Partition> {
+        Ok(self.definition.partition_of(&format!("region=eu/dt=2026-11-{day:02}/a.csv"))?)
     }
 
     fn partition(&self) -> Result<Partition> {
@@ -191,7 +202,12 @@ impl World {
     async fn stage(&self, request: &Request<'_>, rows: u64) -> Result<Verified> {
         self.finish(&rebuild::stage(request, None)?.batch).await?;
         if rows > 0 {
-            let values: Vec<_> = (0..rows).map(|id| format!("({id}, DATE '2026-11-01', 'x')")).collect();
+            let day = request.partition.values.iter().find_map(|value| match value {
+                PartitionValue::Date(day) => Some(*day),
+                _ => None,
+            });
+            let day = day.context("a partition of a day")?;
+            let values: Vec<_> = (0..rows).map(|id| format!("({id}, DATE '{day}', 'x')")).collect();
             let staging = identifier::staging(request.batch)?;
             self.sql(&[&format!("INSERT INTO {staging} (id, dt, said) VALUES {}", values.join(", "))]).await?;
         }
@@ -289,6 +305,62 @@ async fn of_swaps_at_once_the_newest_fence_stays() -> Result<()> {
 }
 
 #[tokio::test]
+async fn c147_partitions_of_one_table_are_swapped_at_once() -> Result<()> {
+    for (server, database) in [(&servers()?.snapshot, "days"), (&servers()?.serializable, "days_serializable")] {
+        let world = World::on(server, database, "").await?;
+        let days = [world.day(1)?, world.day(2)?, world.day(3)?, world.day(4)?];
+        let mut swaps = Vec::new();
+        for (day, rows) in days.iter().zip(1..) {
+            let request = world.request(day, new_batch(), 1);
+            let verified = world.stage(&request, rows).await?;
+            swaps.push(swap(&request, &verified)?);
+        }
+        let [a, b, c, d] = &swaps[..] else { unreachable!() };
+        tokio::try_join!(world.finish(a), world.finish(b), world.finish(c), world.finish(d))?;
+        assert_eq!(world.number("SELECT count(*) FROM web.events").await?, 10);
+        assert_eq!(world.number("SELECT count(*) FROM tidemark.batches").await?, 4);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn c154_a_reader_sees_the_old_rows_or_the_new_ones() -> Result<()> {
+    let world = World::new("reader", "").await?;
+    let partition = world.day(1)?;
+    let swap_in = async |fence: u64, rows: u64| {
+        let request = Request { accept_foreign_rows: true, ..world.request(&partition, new_batch(), fence) };
+        let verified = world.stage(&request, rows).await?;
+        let swap = swap(&request, &verified)?;
+        // The same, but failing after the DELETE.
+        let mut broken = swap.statements().to_vec();
+        let insert = broken.iter().position(|sql| sql.starts_with("INSERT INTO \"web\"")).context("an INSERT")?;
+        broken[insert] = "INSERT INTO web.no_such_table SELECT 1".to_owned();
+        world.failure(&Batch::new("broken", broken)?).await?;
+        world.finish(&swap).await
+    };
+    swap_in(1, 100).await?;
+    let done = AtomicBool::new(false);
+    let writer = async {
+        for fence in 2..8 {
+            swap_in(fence, 100 + fence).await?;
+        }
+        done.store(true, Ordering::Relaxed);
+        Ok::<_, anyhow::Error>(())
+    };
+    let reader = async {
+        let mut seen = Vec::new();
+        while !done.load(Ordering::Relaxed) {
+            seen.push(world.number("SELECT count(*) FROM web.events WHERE dt = DATE '2026-11-01'").await?);
+        }
+        Ok(seen)
+    };
+    let ((), seen) = tokio::try_join!(writer, reader)?;
+    assert!(seen.len() > 6, "{seen:?}");
+    assert!(seen.is_sorted() && seen[0] == 100 && seen.iter().all(|rows| (100..108).contains(rows)), "{seen:?}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn what_is_fenced_off_never_swaps() -> Result<()> {
     let world = World::new("fenced_off", "").await?;
     let partition = world.partition()?;
@@ -365,7 +437,7 @@ async fn foreign_rows_stop_the_swap_and_stay() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_was_not_verified_or_is_of_another_partition_is_never_swapped() -> Result<()> {
+async fn c123_c169_what_was_not_verified_or_is_of_another_partition_is_never_swapped() -> Result<()> {
     let world = World::new("sealed", "").await?;
     let partition = world.partition()?;
     let request = world.request(&partition, new_batch(), 1);

@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn literals_of_each_type() {
+    fn c174_values_are_literals_of_their_type() {
         assert_eq!(date(day_of(2026, 11, 1)).unwrap(), "DATE '2026-11-01'");
         assert_eq!(date(day_of(7, 1, 2)).unwrap(), "DATE '0007-01-02'");
         assert_eq!(timestamp(day_of(2026, 11, 1).at(7, 5, 0, 0)).unwrap(), "TIMESTAMP '2026-11-01 07:05:00'");

@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn load_errors_and_blockers_may_be_many_or_none() {
+    fn c121_load_errors_name_file_line_and_column() {
         let error =
             vec![text("s3://b/k.csv"), Field::Long(3), text("amount"), Field::Long(1207), text("Invalid digit")];
         let expected = LoadError {
