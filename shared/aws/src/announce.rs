@@ -84,7 +84,34 @@ fn body(mut text: String) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::stub::{Stub, refusal};
+
+    fn announcer(stub: &Stub) -> AwsAnnouncer {
+        let (events, alerts) = (aws_sdk_eventbridge::Client::new(&stub.sdk), aws_sdk_sns::Client::new(&stub.sdk));
+        AwsAnnouncer::new(events, "default", alerts, "arn:aws:sns:eu-west-1:1:alerts")
+    }
+
+    #[tokio::test]
+    async fn an_entry_that_failed_in_a_call_that_did_not_is_an_error() {
+        let entry = json!({"ErrorCode": "ThrottlingException", "ErrorMessage": "slow down"});
+        let stub = Stub::answering([(200, json!({"FailedEntryCount": 1, "Entries": [entry]}))]).await;
+        let event = Event { detail_type: "Partition Rebuilt", detail: json!({"dataset": "orders"}) };
+        let error = announcer(&stub).publish(event).await.unwrap_err();
+        assert_eq!(error, "PutEvents: ThrottlingException: slow down");
+        let entry = &stub.asked()[0].body["Entries"][0];
+        assert_eq!((entry["Source"].as_str(), entry["EventBusName"].as_str()), (Some("tidemark"), Some("default")));
+        assert_eq!(entry["Detail"], r#"{"dataset":"orders"}"#);
+    }
+
+    #[tokio::test]
+    async fn a_call_that_failed_is_an_error() {
+        let stub = Stub::answering((0..3).map(|_| refusal(500, "InternalException", "later"))).await;
+        let event = Event { detail_type: "Partition Parked", detail: json!({}) };
+        assert!(announcer(&stub).publish(event).await.unwrap_err().starts_with("PutEvents: InternalException"));
+    }
 
     #[test]
     fn a_subject_is_always_one_that_sns_takes() {

@@ -10,6 +10,12 @@ use jiff::SignedDuration;
 use tidemark_domain::id::StackName;
 use tidemark_domain::sql::rebuild::CopyRole;
 
+const DEAD_LETTERS: &str = "TIDEMARK_PARTITIONS_DLQ_URL";
+const CONTROL_BUCKET: &str = "TIDEMARK_CONTROL_BUCKET";
+const ALERTS: &str = "TIDEMARK_ALERT_TOPIC_ARN";
+const WORKGROUP: &str = "TIDEMARK_REDSHIFT_WORKGROUP";
+const COPY_ROLE: &str = "TIDEMARK_COPY_ROLE_ARN";
+
 /// Who runs; it decides what must be set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
@@ -95,23 +101,22 @@ pub fn environment(name: &str) -> Option<String> {
 impl Config {
     /// Reads and checks the whole configuration of `purpose`. `look_up` gives a variable's value.
     pub fn read(purpose: Purpose, look_up: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigProblems> {
-        let mut reader = Reader { look_up, problems: Vec::new() };
-        let needs = Needs::of(purpose);
+        let mut reader = Reader { look_up, needs: needs(purpose), problems: Vec::new() };
         let stack = reader.required("TIDEMARK_STACK").and_then(|name| match StackName::new(name) {
             Ok(stack) => Some(stack),
             Err(problem) => reader.problem("TIDEMARK_STACK", &problem.to_string()),
         });
         let table = reader.required("TIDEMARK_TABLE");
         let partitions_queue_url = reader.required("TIDEMARK_PARTITIONS_QUEUE_URL");
-        let partitions_dlq_url = reader.text("TIDEMARK_PARTITIONS_DLQ_URL", needs.dead_letters);
-        let control_bucket = reader.text("TIDEMARK_CONTROL_BUCKET", needs.control_bucket);
-        let alert_topic_arn = reader.text("TIDEMARK_ALERT_TOPIC_ARN", needs.alerts);
-        let event_bus = reader.text("TIDEMARK_EVENT_BUS", false).unwrap_or_else(|| "default".to_owned());
+        let partitions_dlq_url = reader.text(DEAD_LETTERS);
+        let control_bucket = reader.text(CONTROL_BUCKET);
+        let alert_topic_arn = reader.text(ALERTS);
+        let event_bus = reader.text("TIDEMARK_EVENT_BUS").unwrap_or_else(|| "default".to_owned());
         let settle = reader.seconds("TIDEMARK_SETTLE_SECONDS", 30, 0..=900);
         let lease_margin = reader.seconds("TIDEMARK_LEASE_MARGIN_SECONDS", 60, 1..=900);
-        let redshift = reader.redshift(needs.redshift);
-        let copy_role = reader.text("TIDEMARK_COPY_ROLE_ARN", needs.redshift).and_then(|text| reader.copy_role(text));
-        let log = reader.text("TIDEMARK_LOG", false).unwrap_or_else(|| "info".to_owned());
+        let redshift = reader.redshift();
+        let copy_role = reader.text(COPY_ROLE).and_then(|text| reader.copy_role(text));
+        let log = reader.text("TIDEMARK_LOG").unwrap_or_else(|| "info".to_owned());
         if let Err(problem) = crate::telemetry::filter(&log) {
             reader.problem::<()>("TIDEMARK_LOG", &problem);
         }
@@ -140,29 +145,20 @@ impl Config {
     }
 }
 
-/// What a purpose can't do without.
-struct Needs {
-    dead_letters: bool,
-    control_bucket: bool,
-    alerts: bool,
-    redshift: bool,
-}
-
-impl Needs {
-    fn of(purpose: Purpose) -> Self {
-        let (dead_letters, control_bucket, alerts, redshift) = match purpose {
-            Purpose::Mark => (false, false, false, false),
-            Purpose::Rebuild => (true, true, true, true),
-            Purpose::Sweep => (false, true, true, false),
-            Purpose::Operate => (false, true, false, true),
-        };
-        Self { dead_letters, control_bucket, alerts, redshift }
+/// What a purpose can't do without, beside stack, table and queue.
+fn needs(purpose: Purpose) -> &'static [&'static str] {
+    match purpose {
+        Purpose::Mark => &[],
+        Purpose::Rebuild => &[DEAD_LETTERS, CONTROL_BUCKET, ALERTS, WORKGROUP, COPY_ROLE],
+        Purpose::Sweep => &[CONTROL_BUCKET, ALERTS],
+        Purpose::Operate => &[CONTROL_BUCKET, WORKGROUP, COPY_ROLE],
     }
 }
 
 /// Reads variables and gathers what is wrong with them.
 struct Reader<F> {
     look_up: F,
+    needs: &'static [&'static str],
     problems: Vec<String>,
 }
 
@@ -178,16 +174,12 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         None
     }
 
-    fn text(&mut self, name: &str, needed: bool) -> Option<String> {
-        let value = self.value(name);
-        if value.is_none() && needed {
-            return self.problem(name, "is not set");
-        }
-        value
+    fn text(&mut self, name: &str) -> Option<String> {
+        if self.needs.contains(&name) { self.required(name) } else { self.value(name) }
     }
 
     fn required(&mut self, name: &str) -> Option<String> {
-        self.text(name, true)
+        self.value(name).or_else(|| self.problem(name, "is not set"))
     }
 
     fn seconds(&mut self, name: &str, otherwise: i64, allowed: std::ops::RangeInclusive<i64>) -> SignedDuration {
@@ -199,8 +191,8 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         SignedDuration::from_secs(seconds.unwrap_or(otherwise))
     }
 
-    fn redshift(&mut self, needed: bool) -> Option<RedshiftConfig> {
-        const WORKGROUP: &str = "TIDEMARK_REDSHIFT_WORKGROUP";
+    fn redshift(&mut self) -> Option<RedshiftConfig> {
+        let needed = self.needs.contains(&WORKGROUP);
         let endpoint = match (self.value(WORKGROUP), self.value("TIDEMARK_REDSHIFT_CLUSTER")) {
             (Some(name), None) => Some(RedshiftEndpoint::Workgroup(name)),
             (None, Some(name)) => Some(RedshiftEndpoint::Cluster(name)),
@@ -210,7 +202,8 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
             (None, None) if needed => self.problem(WORKGROUP, "is not set, nor is TIDEMARK_REDSHIFT_CLUSTER"),
             (None, None) => None,
         };
-        let database = self.text("TIDEMARK_REDSHIFT_DATABASE", needed || endpoint.is_some());
+        let database = "TIDEMARK_REDSHIFT_DATABASE";
+        let database = if needed || endpoint.is_some() { self.required(database) } else { self.value(database) };
         let db_user = self.value("TIDEMARK_REDSHIFT_DB_USER");
         let secret_arn = self.value("TIDEMARK_REDSHIFT_SECRET_ARN");
         if db_user.is_some() && secret_arn.is_some() {
@@ -233,10 +226,9 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         match text.as_str() {
             "default" => Some(CopyRole::Default),
             arns if arns.split(',').all(is_arn) => Some(CopyRole::Arn(text)),
-            _ => self.problem(
-                "TIDEMARK_COPY_ROLE_ARN",
-                &format!("{text:?} is neither an ARN, nor several with commas, nor `default`"),
-            ),
+            _ => {
+                self.problem(COPY_ROLE, &format!("{text:?} is neither an ARN, nor several with commas, nor `default`"))
+            }
         }
     }
 }

@@ -123,10 +123,7 @@ impl StateTable {
             retry::pause(attempt).await;
             let request =
                 self.client.transact_write_items().client_request_token(&token).set_transact_items(Some(items.clone()));
-            let error = match request.send().await {
-                Ok(_) => return Ok(Written::Applied { before: None }),
-                Err(error) => error,
-            };
+            let Err(error) = request.send().await else { return Ok(Written::Applied { before: None }) };
             let Some(TransactWriteItemsError::TransactionCanceledException(canceled)) = error.as_service_error() else {
                 return Err(Fault::of("TransactWriteItems", &error).into());
             };

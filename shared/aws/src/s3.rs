@@ -1,5 +1,7 @@
 //! Objects in S3.
 
+#[cfg(test)]
+mod answers;
 mod upload;
 
 use async_trait::async_trait;
@@ -49,12 +51,12 @@ impl Objects for S3Objects {
             .set_delimiter(delimiter.then(|| "/".to_owned()))
             .set_start_after(start_after.map(ToOwned::to_owned))
             .set_continuation_token(next.map(ToOwned::to_owned));
-        let answer = request.send().await.map_err(|e| of(bucket, prefix, Fault::of("ListObjectsV2", &e)))?;
+        let answer = request.send().await.map_err(|e| of(bucket, prefix, &Fault::of("ListObjectsV2", &e)))?;
         let decode = |text: &str| match answer.encoding_type() {
             Some(EncodingType::Url) => url_decode(text),
             _ => Some(text.to_owned()),
         };
-        let odd = |what: &str| of(bucket, prefix, Fault::unknown("ListObjectsV2", "Unreadable", what));
+        let odd = |what: &str| of(bucket, prefix, &Fault::unknown("ListObjectsV2", "Unreadable", what));
         let objects = answer.contents().iter().map(|object| listed(object, decode).ok_or_else(|| odd("an object")));
         let prefixes = answer.common_prefixes().iter();
         let prefixes = prefixes.map(|p| p.prefix().and_then(decode).ok_or_else(|| odd("a common prefix")));
@@ -83,7 +85,7 @@ impl Objects for S3Objects {
                     }
                     // An empty object has no last bytes.
                     "InvalidRange" => Ok(Bytes::new()),
-                    _ => Err(of(bucket, key, fault)),
+                    _ => Err(of(bucket, key, &fault)),
                 }
             }
         }
@@ -94,14 +96,14 @@ impl Objects for S3Objects {
             Ok(answer) => Ok(Some(body(bucket, key, answer).await?)),
             Err(error) => match Fault::of("GetObject", &error) {
                 fault if fault.code == "NoSuchKey" => Ok(None),
-                fault => Err(of(bucket, key, fault)),
+                fault => Err(of(bucket, key, &fault)),
             },
         }
     }
 
     async fn put(&self, bucket: &str, key: &str, bytes: Bytes) -> Result<(), ObjectError> {
         let request = self.client.put_object().bucket(bucket).key(key).body(ByteStream::from(bytes));
-        request.send().await.map_err(|e| of(bucket, key, Fault::of("PutObject", &e)))?;
+        request.send().await.map_err(|e| of(bucket, key, &Fault::of("PutObject", &e)))?;
         Ok(())
     }
 
@@ -144,7 +146,7 @@ async fn body(bucket: &str, key: &str, answer: GetObjectOutput) -> Result<Bytes,
     })
 }
 
-fn of(bucket: &str, key: &str, fault: Fault) -> ObjectError {
+fn of(bucket: &str, key: &str, fault: &Fault) -> ObjectError {
     match fault.cause {
         Cause::Throttled | Cause::Unreachable => {
             ObjectError::Unavailable { message: fault.to_string(), effect: fault.effect }

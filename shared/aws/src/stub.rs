@@ -11,7 +11,7 @@ use aws_config::{BehaviorVersion, Region, SdkConfig};
 use axum::Router;
 use axum::body::to_bytes;
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
@@ -23,6 +23,10 @@ pub(crate) type Answer = (u16, Value);
 pub(crate) struct Asked {
     /// The operation, from `x-amz-target`; for S3 the method.
     pub(crate) operation: String,
+    /// The path and query.
+    pub(crate) path: String,
+    /// The headers.
+    pub(crate) headers: HeaderMap,
     /// The body; null where it isn't JSON.
     pub(crate) body: Value,
 }
@@ -86,9 +90,11 @@ async fn answer(State(script): State<Arc<Mutex<Script>>>, request: Request) -> R
     let target = request.headers().get("x-amz-target").and_then(|t| t.to_str().ok());
     let target = target.and_then(|t| t.rsplit('.').next()).map(ToOwned::to_owned);
     let operation = target.unwrap_or_else(|| request.method().to_string());
+    let path = request.uri().to_string();
+    let headers = request.headers().clone();
     let body = to_bytes(request.into_body(), 1 << 26).await.unwrap();
     let mut script = script.lock().unwrap();
-    script.asked.push(Asked { operation, body: serde_json::from_slice(&body).unwrap_or_default() });
+    script.asked.push(Asked { operation, path, headers, body: serde_json::from_slice(&body).unwrap_or_default() });
     let unforeseen = || refusal(400, "TestAskedForMore", "the stub has no answer left");
     let (status, body) = script.answers.pop_front().unwrap_or_else(unforeseen);
     let body = match body {

@@ -3,6 +3,8 @@
 //! The same suites run on the in-memory twins beside the engine; so what is proved with the twins holds for AWS as far as
 //! the local cloud is like it.
 
+#![expect(clippy::unwrap_used, reason = "a test that can't be set up fails")]
+
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -44,9 +46,10 @@ impl Resources {
         let bucket = format!("control-{account}");
         make_table(&sdk).await;
         make_bucket(&sdk, &bucket).await;
-        let partitions = make_queue(&sdk, "partitions.fifo").await;
-        let dead_letters = make_queue(&sdk, "dead.fifo").await;
-        let heard = make_queue(&sdk, "heard").await;
+        let fifo = [(QueueAttributeName::FifoQueue, "true")];
+        let partitions = make_queue(&sdk, "partitions.fifo", &fifo).await;
+        let dead_letters = make_queue(&sdk, "dead.fifo", &fifo).await;
+        let heard = make_queue(&sdk, "heard", &[]).await;
         let topic = listen(&sdk, &heard).await;
         let values = [
             ("TIDEMARK_STACK", "contract"),
@@ -63,7 +66,7 @@ impl Resources {
         let look_up = |name: &str| values.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned());
         let config = Config::read(Purpose::Rebuild, look_up).unwrap();
         let adapters = Adapters::new(&config, &sdk);
-        Self { adapters, bucket, sdk, partitions, dead_letters, heard }
+        Self { sdk, adapters, bucket, partitions, dead_letters, heard }
     }
 
     fn sqs(&self) -> aws_sdk_sqs::Client {
@@ -108,13 +111,11 @@ async fn make_bucket(sdk: &SdkConfig, name: &str) {
     aws_sdk_s3::Client::from_conf(config).create_bucket().bucket(name).send().await.unwrap();
 }
 
-async fn make_queue(sdk: &SdkConfig, name: &str) -> String {
+async fn make_queue(sdk: &SdkConfig, name: &str, attributes: &[(QueueAttributeName, &str)]) -> String {
     let request = aws_sdk_sqs::Client::new(sdk).create_queue().queue_name(name);
-    let request = request.attributes(QueueAttributeName::VisibilityTimeout, "120");
-    let request = match name.ends_with(".fifo") {
-        true => request.attributes(QueueAttributeName::FifoQueue, "true"),
-        false => request,
-    };
+    let hidden = [(QueueAttributeName::VisibilityTimeout, "120")];
+    let attributes = hidden.iter().chain(attributes).map(|(name, value)| (name.clone(), (*value).to_owned()));
+    let request = request.set_attributes(Some(attributes.collect()));
     request.send().await.unwrap().queue_url().unwrap().to_owned()
 }
 

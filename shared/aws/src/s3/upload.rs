@@ -29,7 +29,7 @@ impl Multipart {
         Self { objects, bucket, key, buffer: Vec::new(), upload_id: None, parts: Vec::new() }
     }
 
-    fn failed(&self, fault: Fault) -> ObjectError {
+    fn failed(&self, fault: &Fault) -> ObjectError {
         of(&self.bucket, &self.key, fault)
     }
 
@@ -39,9 +39,9 @@ impl Multipart {
         }
         let operation = "CreateMultipartUpload";
         let request = self.objects.client.create_multipart_upload().bucket(&self.bucket).key(&self.key);
-        let answer = request.send().await.map_err(|e| self.failed(Fault::of(operation, &e)))?;
+        let answer = request.send().await.map_err(|e| self.failed(&Fault::of(operation, &e)))?;
         let id =
-            answer.upload_id().ok_or_else(|| self.failed(Fault::unknown(operation, "Unreadable", "no upload id")))?;
+            answer.upload_id().ok_or_else(|| self.failed(&Fault::unknown(operation, "Unreadable", "no upload id")))?;
         self.upload_id = Some(id.to_owned());
         Ok(id.to_owned())
     }
@@ -53,7 +53,7 @@ impl Multipart {
         let part = Bytes::from(std::mem::take(&mut self.buffer));
         let request = self.objects.client.upload_part().bucket(&self.bucket).key(&self.key);
         let request = request.upload_id(id).part_number(number).body(ByteStream::from(part));
-        let sent = request.send().await.map_err(|e| self.failed(Fault::of("UploadPart", &e)))?;
+        let sent = request.send().await.map_err(|e| self.failed(&Fault::of("UploadPart", &e)))?;
         let part = CompletedPart::builder().part_number(number).set_e_tag(sent.e_tag().map(ToOwned::to_owned));
         self.parts.push(part.build());
         Ok(())
@@ -72,7 +72,7 @@ impl Multipart {
                 fault if fault.code == "NoSuchUpload" => {
                     Err(ObjectError::Unavailable { message: fault.to_string(), effect: Effect::Unknown })
                 }
-                fault => Err(self.failed(fault)),
+                fault => Err(self.failed(&fault)),
             },
         }
     }
