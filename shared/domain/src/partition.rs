@@ -169,6 +169,9 @@ pub struct Batch {
     /// What was found at the last take of it, told once it commits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovered: Option<FailureState>,
+    /// Its worker left it in order: handed off, or put off. An unfinished batch without it lost its worker.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub left: bool,
 }
 
 /// The committed batch that a batch follows.
@@ -308,6 +311,12 @@ impl Batch {
     /// Whether a swap of it was ever recorded, and so may have been submitted, whatever was seen of it since.
     pub fn swap_recorded(&self) -> bool {
         self.phase == Phase::Swapping && (self.statement.is_some() || self.attempt > 1)
+    }
+
+    /// The batch as a worker leaves it in order, to be continued.
+    #[must_use]
+    pub fn left_in_order(&self) -> Self {
+        Self { left: true, ..self.clone() }
     }
 
     /// The batch as it enters `phase`: at the first try, no statement recorded yet.

@@ -170,14 +170,13 @@ pub fn decide(view: &View<'_>, id: BatchId) -> Decision {
 
 fn take(view: &View<'_>, permission: Permission, probe: bool, id: BatchId) -> Take {
     let item = view.item;
-    let died = item.tries > 0;
-    let found = item.batch.as_ref().filter(|_| died).map(failure_state);
+    let found = item.batch.as_ref().filter(|batch| !batch.left).map(failure_state);
     let stuck = item.tries >= TRIES;
     if let Some(batch) = &item.batch
         && (stuck || can_continue(batch, view))
     {
-        let mut batch = batch.clone();
-        batch.recovered = found.or(batch.recovered);
+        let recovered = found.or(batch.recovered);
+        let batch = Batch { recovered, left: false, ..batch.clone() };
         return Take { batch, unresolved: item.unresolved, permission, found, stuck, probe };
     }
     let unresolved = item.swap_may_be_out();
@@ -230,6 +229,7 @@ fn begin(view: &View<'_>, unresolved: bool, id: BatchId) -> Batch {
         statement: None,
         verified: None,
         recovered: None,
+        left: false,
     }
 }
 

@@ -133,7 +133,7 @@ pub enum Keep<'a> {
 impl Keep<'_> {
     fn changes(self) -> Vec<Change> {
         match self {
-            Self::As(batch) => vec![Change::Set("batch", stored(batch))],
+            Self::As(batch) => vec![Change::Set("batch", stored(&batch.left_in_order()))],
             Self::End(batch) if batch.swap_recorded() => {
                 vec![Change::Remove("batch"), Change::Set("unresolved", true.into())]
             }

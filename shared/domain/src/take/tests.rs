@@ -139,9 +139,12 @@ fn a_batch_left_unfinished_is_continued_with_what_it_began_with() {
     let take = world.take(100);
     assert_eq!((take.batch.id, take.batch.fence, take.batch.covers), (born.id, Fence(1), Generation(1)));
     assert_eq!(world.item().fence, Fence(2));
-    assert_eq!(take.found, None, "a record shows that the take before lived");
-    let again = world.take(200);
-    assert_eq!(again.found, Some(FailureState::DuringStaging), "the take before died without a write");
+    assert_eq!(take.found, Some(FailureState::DuringStaging), "its worker wrote last when it recorded its statement");
+    assert_eq!(take.batch.recovered, Some(FailureState::DuringStaging));
+    world.record(&take.batch.left_in_order());
+    let handed_on = world.take(200);
+    assert_eq!(handed_on.found, None, "its worker left it in order");
+    assert_eq!(world.take(300).found, Some(FailureState::DuringStaging), "the take before died without a write");
 }
 
 #[test]

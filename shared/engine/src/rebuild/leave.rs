@@ -107,7 +107,7 @@ impl Worker<'_> {
         }
         let halted = self.engine.write(&[Head::halt(&self.seen.id.dataset, why, self.now())]).await?;
         tracing::error!(why, halted = matches!(halted, Written::Applied { .. }), "the dataset is halted");
-        let update = writes::record(&self.seen.id, self.fence, keep);
+        let update = writes::record(&self.seen.id, self.fence, &keep.left_in_order());
         if self.finish(update, None).await?.is_some() {
             return Ok(self.overtaken().await);
         }
@@ -116,7 +116,7 @@ impl Worker<'_> {
 
     /// Time is up: record where the statement is, give the lock back, and come straight back.
     async fn hand_off_now(&mut self, statement: Option<String>) -> Result<Answer, Error> {
-        let mut batch = self.batch.clone();
+        let mut batch = self.batch.left_in_order();
         if let Some(recorded) = &mut batch.statement {
             *recorded = Statement { id: statement.or_else(|| recorded.id.take()), ..recorded.clone() };
         }
@@ -131,7 +131,7 @@ impl Worker<'_> {
     /// What was submitted has ended, and nothing new may be.
     async fn denied(&self) -> Result<Answer, Error> {
         if self.permission == Permission::Follow {
-            let update = writes::record(&self.seen.id, self.fence, &self.batch);
+            let update = writes::record(&self.seen.id, self.fence, &self.batch.left_in_order());
             self.finish(update, None).await?;
             return Ok(Answer::Done("the dataset is paused; what was submitted is followed to its end"));
         }
