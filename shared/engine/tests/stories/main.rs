@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test whose world breaks fails")]
 
 mod faults;
+mod overtaken;
 mod rebuild;
 mod simulation;
 mod world;

@@ -252,7 +252,7 @@ impl Night {
         self.world.plan = Plan::quiet();
         let context = format!("TIDEMARK_SEED={seed}\n{}", self.told.join("\n"));
         self.world.rest(&context).await;
-        self.world.assert_ledger(&context);
+        self.world.assert_at_rest(&context).await;
         self.assert_parked_for_a_reason(&context);
         for partition in PARTITIONS {
             for n in 0..3 {

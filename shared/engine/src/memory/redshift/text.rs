@@ -61,7 +61,8 @@ pub(super) fn raised(procedure: &str, code: &str, values: &[&dyn Display]) -> St
     let mut pieces = message.split('\'').next().unwrap_or_default().split('%');
     let mut text = format!("ERROR: {code}{}", pieces.next().unwrap_or_default());
     for (piece, value) in pieces.zip(values) {
-        text.push_str(&format!("{value}{piece}"));
+        text.push_str(&value.to_string());
+        text.push_str(piece);
     }
     text
 }
