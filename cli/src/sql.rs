@@ -90,7 +90,7 @@ fn script(definition: &Definition, partition: &Partition) -> Result<String, SqlE
         ("staging", "only if COPY refused rows: which", lookup::load_errors(&request, QUERY_ID)?),
         ("swapping", "replaces the partition's rows", rebuild::swap(&request, &listed, &verified)?.batch),
         ("swapping", "only if that didn't end well: whether it landed", lookup::ledger_row(&request)?),
-        ("swapping", "only if it waited in vain: for whom", lookup::blockers(&request)?),
+        ("swapping", "only if it waited in vain: for whom", lookup::blockers(&request, 0)?),
         ("swapping", "at last", lookup::drop_staging(&request)?),
     ];
     let mut text = format!("{FAINT}-- {} of {}, definition {hash}\n{HEADER}{PLAIN}", partition.name, definition.name);

@@ -88,7 +88,7 @@ impl RedshiftWarehouse {
             status: known(operation, answer.status().map(StatusString::as_str))?,
             error: answer.error().map(ToOwned::to_owned),
             statements,
-            duration_nanos: answer.duration(),
+            pid: answer.redshift_pid(),
         })
     }
 
@@ -190,7 +190,7 @@ fn submitted(
         Some(status) => known(operation, Some(status.as_str()))?,
         None => ExecutionStatus::Running,
     };
-    Ok(Execution { id: id.to_owned(), status, error: None, statements: Vec::new(), duration_nanos: 0 })
+    Ok(Execution { id: id.to_owned(), status, error: None, statements: Vec::new(), pid: 0 })
 }
 
 /// A status nobody knows is an error: never guess.

@@ -131,7 +131,7 @@ impl Warehouse for FakeRedshift {
 
 fn execution(id: String, answer: &Result<StatementResult, String>) -> Execution {
     let status = if answer.is_ok() { ExecutionStatus::Finished } else { ExecutionStatus::Failed };
-    Execution { id, status, error: answer.clone().err(), statements: vec![], duration_nanos: 0 }
+    Execution { id, status, error: answer.clone().err(), statements: vec![], pid: 0 }
 }
 
 /// The world that definitions are applied to.

@@ -226,7 +226,7 @@ async fn the_test_chooses_when_and_how_a_statement_ends() {
     assert_eq!(world.clock.now().duration_since(began).as_secs(), 30, "a long poll takes its time");
     world.clock.advance(Duration::from_hours(3));
     let ended = world.redshift.describe(&staging.id, 0).await.unwrap().unwrap();
-    assert_eq!((ended.status, ended.duration_nanos / 1_000_000_000), (ExecutionStatus::Finished, 7_200));
+    assert_eq!(ended.status, ExecutionStatus::Finished);
     // The table is there already: whole, so it may be counted again.
     world.redshift.set_pace("/stage", Pace::AtOnce);
     let again = world.stage(&request).await;

@@ -272,7 +272,7 @@ async fn a_partition_is_staged_swapped_and_looked_up() -> Result<()> {
     assert_eq!(world.number(&of).await?, 5, "every row tells its batch");
     world.finish(&lookup::drop_staging(&second)?).await?;
     world.finish(&lookup::drop_staging(&second)?).await?;
-    let blockers = lookup::blockers(&second)?;
+    let blockers = lookup::blockers(&second, 1)?;
     assert_eq!(rows::blockers(&world.rows(&blockers, blockers.last()).await?)?, []);
     Ok(())
 }

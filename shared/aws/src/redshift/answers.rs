@@ -86,7 +86,7 @@ async fn an_answer_that_never_comes_has_an_unknown_effect() {
 #[tokio::test]
 async fn c169_a_description_has_every_statement() {
     let described = json!({
-        "Id": ID, "Status": "FAILED", "Error": "batch failed", "Duration": 12, "RedshiftQueryId": 0,
+        "Id": ID, "Status": "FAILED", "Error": "batch failed", "RedshiftPid": 12, "RedshiftQueryId": 0,
         "SubStatements": [
             {"Id": format!("{ID}:1"), "Status": "FINISHED", "RedshiftQueryId": 77},
             {"Id": format!("{ID}:2"), "Status": "FAILED", "Error": "ERROR: boom", "RedshiftQueryId": -1},
@@ -94,7 +94,7 @@ async fn c169_a_description_has_every_statement() {
     });
     let stub = Stub::answering([(200, described)]).await;
     let execution = warehouse(&stub).describe(ID, 20).await.unwrap().unwrap();
-    assert_eq!((execution.status, execution.duration_nanos), (ExecutionStatus::Failed, 12));
+    assert_eq!((execution.status, execution.pid), (ExecutionStatus::Failed, 12));
     assert_eq!(execution.first_error(), Some("ERROR: boom"));
     assert_eq!(
         (execution.statements[0].query_id, execution.statements[1].id.as_str()),

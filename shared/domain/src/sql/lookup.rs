@@ -41,18 +41,13 @@ pub fn load_errors(request: &Request<'_>, copy_query_id: i64) -> Result<Batch, S
     ask(request, "load-errors", sql)
 }
 
-/// Who holds locks on target and fence table: rows of `rows::Blocker`. None but objects of the leader node are read.
-pub fn blockers(request: &Request<'_>) -> Result<Batch, SqlError> {
-    let target = &request.definition.target;
+/// Who holds a lock that the session `pid` waits for: rows of `rows::Blocker`. None where it doesn't wait.
+pub fn blockers(request: &Request<'_>, pid: i64) -> Result<Batch, SqlError> {
     let sql = format!(
-        "SELECT DISTINCT pid, TRIM(txn_owner), TRIM(lock_mode) FROM svv_transactions\n\
-         WHERE granted AND pid <> pg_backend_pid() AND relation IN (\n\
-         SELECT CAST(c.oid AS integer) FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace\n\
-         WHERE (n.nspname = {} AND c.relname = {}) OR (n.nspname = {} AND c.relname = {}))",
-        literal::text(&target.schema)?,
-        literal::text(&target.table)?,
-        literal::text(identifier::SCHEMA)?,
-        literal::text(&identifier::per_target_name(PerTarget::Fence, target))?
+        "SELECT DISTINCT holder.pid, TRIM(holder.txn_owner), TRIM(holder.lock_mode)\n\
+         FROM svv_transactions AS waiter JOIN svv_transactions AS holder ON holder.relation = waiter.relation\n\
+         WHERE waiter.pid = {} AND NOT waiter.granted AND holder.granted AND holder.pid <> waiter.pid",
+        literal::integer(pid)
     );
     ask(request, "blockers", sql)
 }

@@ -152,7 +152,7 @@ fn batches(born: &Born, source: Option<&CopySource>) -> Vec<Batch> {
         lookup::load_errors(&request, 4711).unwrap(),
         rebuild::swap(&request, &listed(), &verified()).unwrap().batch,
         lookup::ledger_row(&request).unwrap(),
-        lookup::blockers(&request).unwrap(),
+        lookup::blockers(&request, 42).unwrap(),
         lookup::drop_staging(&request).unwrap(),
     ]
 }

@@ -341,7 +341,7 @@ impl Run {
                 query_id: 0,
             };
             let statements = (1..=self.statements.len()).map(running).collect();
-            return Execution { id, status: ExecutionStatus::Running, error: None, statements, duration_nanos: 0 };
+            return Execution { id, status: ExecutionStatus::Running, error: None, statements, pid: 0 };
         };
         let sub = |(index, (status, error, query_id)): (usize, &(ExecutionStatus, Option<String>, i64))| SubStatement {
             id: format!("{id}:{}", index + 1),
@@ -350,9 +350,7 @@ impl Run {
             query_id: *query_id,
         };
         let statements = outcome.statements.iter().enumerate().map(sub).collect();
-        let duration = outcome.at.duration_since(self.submitted).as_nanos();
-        let duration_nanos = i64::try_from(duration).unwrap_or(i64::MAX);
-        Execution { id: id.clone(), status: outcome.status, error: outcome.error.clone(), statements, duration_nanos }
+        Execution { id: id.clone(), status: outcome.status, error: outcome.error.clone(), statements, pid: 0 }
     }
 }
 

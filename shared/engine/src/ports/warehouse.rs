@@ -28,8 +28,8 @@ pub struct Execution {
     pub error: Option<String>,
     /// The statements of a batch, in order; empty where not described.
     pub statements: Vec<SubStatement>,
-    /// How long it ran, in nanoseconds; 0 where unknown.
-    pub duration_nanos: i64,
+    /// The process id of its session, as the system views know it; 0 where unknown.
+    pub pid: i64,
 }
 
 /// One statement of a request.

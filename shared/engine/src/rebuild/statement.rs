@@ -7,8 +7,8 @@ use jiff::SignedDuration;
 use tidemark_domain::failure::{
     ApiCall, ApiRefusal, Failure, FailureKind, SubStatementError, api_refusal, culprit, statement_failure,
 };
-use tidemark_domain::sql::rows::Field;
-use tidemark_domain::sql::{Batch as Sql, SubStatement};
+use tidemark_domain::sql::rows::{self, Field};
+use tidemark_domain::sql::{Batch as Sql, SubStatement, lookup};
 use tidemark_domain::take::{TOKEN_VALID_FOR, outcome_can_be_known};
 use tidemark_domain::writes;
 
@@ -81,7 +81,12 @@ impl Worker<'_> {
                 return Ok(Ran::Leave(Next::HandOff { statement: Some(execution.id) }));
             }
             if !cancelled && self.in_statements() > self.load_window() {
-                tracing::warn!(statement = execution.id, "the load window is over; cancelling");
+                self.blocked_by = self.blockers(execution.pid).await;
+                tracing::warn!(
+                    statement = execution.id,
+                    blocked_by = self.blocked_by,
+                    "the load window is over; cancelling"
+                );
                 self.cancel(&execution.id).await?;
                 cancelled = true;
             }
@@ -114,7 +119,9 @@ impl Worker<'_> {
         let mut failure =
             statement_failure(culprit(&errors), execution.error.as_deref().unwrap_or("no error was told"));
         if self.overran && failure.kind != FailureKind::Superseded {
-            failure.kind = FailureKind::TooSlow;
+            // Waiting for somebody else's lock is no overrun.
+            failure.kind = if self.blocked_by.is_some() { FailureKind::Contended } else { FailureKind::TooSlow };
+            failure.message.extend(self.blocked_by.iter().map(|who| format!("; it waited for {who}")));
         }
         failure
     }
@@ -174,6 +181,15 @@ impl Worker<'_> {
     async fn describe(&self, id: &str, wait_seconds: u32) -> Result<Option<Execution>, Error> {
         let described = self.engine.ports.warehouse.describe(id, wait_seconds).await;
         described.map_err(|error| refused(ApiCall::Describe, &error))
+    }
+
+    /// Who holds the lock that a session waits for; none, where it doesn't wait or it can't be told.
+    async fn blockers(&self, pid: i64) -> Option<String> {
+        let question = lookup::blockers(&self.request(), pid).ok()?;
+        let Ok(Answered::Rows(found)) = self.ask(&question).await else { return None };
+        let blockers = rows::blockers(&found).ok()?;
+        let others = blockers.iter().map(|b| format!("pid {} of user {} ({})", b.pid, b.user, b.lock_mode));
+        Some(others.collect::<Vec<_>>().join(", ")).filter(|who| !who.is_empty())
     }
 
     async fn cancel(&self, id: &str) -> Result<(), Error> {

@@ -55,6 +55,8 @@ pub(crate) struct Worker<'a> {
     pub(crate) probe: bool,
     /// Whether the statement that ended last took the batch past its load window.
     pub(crate) overran: bool,
+    /// Who held locks when the load window was over.
+    pub(crate) blocked_by: Option<String>,
     /// Whether the statement was found FINISHED when it was taken up again.
     pub(crate) was_over: bool,
     stuck: bool,
@@ -96,6 +98,7 @@ impl<'a> Worker<'a> {
             permission: take.permission,
             probe: take.probe,
             overran: false,
+            blocked_by: None,
             was_over: false,
             stuck: take.stuck,
             definition,
@@ -168,7 +171,10 @@ impl<'a> Worker<'a> {
     /// A terminal failure of the phase's statement, seen: the batch goes on, if at all, with its next try.
     pub(crate) fn settle(&self, kind: FailureKind, message: &str) -> Next {
         tracing::warn!(message, kind = kind.name(), phase = self.batch.phase.as_str(), "statement failed");
-        let settlement = settle::failure(&self.item, kind, message, self.now(), self.chance());
+        let mut settlement = settle::failure(&self.item, kind, message, self.now(), self.chance());
+        if let Settlement::Hold { alert, .. } = &mut settlement {
+            *alert |= self.blocked_by.is_some();
+        }
         Next::Settle { settlement, keep: self.batch.next_try() }
     }
 
