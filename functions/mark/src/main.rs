@@ -1,5 +1,8 @@
 //! The mark function: S3 events from the events queue become marks and messages.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 
 use lambda_runtime::{Error, LambdaEvent, service_fn};

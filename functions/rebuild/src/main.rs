@@ -1,5 +1,8 @@
 //! The rebuild function: one partition message, from take to confirm.
 
+#[cfg(test)]
+mod tests;
+
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use serde_json::Value;
 use tidemark_aws::config::{Config, Purpose, environment};

@@ -3,8 +3,6 @@
 //! A log line has `timestamp`, `level` and `message`, as Lambda's JSON log format wants them, and the fields of the event and
 //! its span. A metric line is in `CloudWatch`'s embedded metric format: `CloudWatch` Logs reads metrics out of it.
 
-use std::io::Write as _;
-
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use tracing_subscriber::EnvFilter;
@@ -59,9 +57,7 @@ pub fn emit(function: &str, dataset: Option<&str>, metrics: &[Metric]) {
     if metrics.is_empty() {
         return;
     }
-    let line = line(Timestamp::now(), function, dataset, metrics);
-    // One write, so that lines of other threads can't get in between. A metric that can't be written is not worth a failure.
-    let _ = std::io::stdout().lock().write_all(format!("{line}\n").as_bytes());
+    println!("{}", line(Timestamp::now(), function, dataset, metrics));
 }
 
 fn line(now: Timestamp, function: &str, dataset: Option<&str>, metrics: &[Metric]) -> Value {
