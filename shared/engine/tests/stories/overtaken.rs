@@ -82,21 +82,29 @@ fn swap_recorded(_: &World, item: &PartitionItem) -> bool {
 
 #[tokio::test]
 async fn a_swap_that_was_recorded_but_never_sent_is_shut_out_once_it_is_given_up() {
-    let mut world = marked().await;
-    let mut first = Stepwise::begin(&mut world);
-    first.until(&world, swap_recorded);
-    // Its token is too old to be sent again, so the batch is given up; the next one fences, looks, and has got to listing.
-    world.clock.advance(Duration::from_hours(9));
-    world.put("dt=2026-11-01/b.csv", "2\n").await;
-    world.mark().await;
-    let mut second = Stepwise::begin(&mut world);
-    second.until(&world, in_phase(Phase::Listing));
-    assert!(!world.item(DAY).unresolved, "it has looked");
-    let _answer = first.finish(&world);
-    assert_eq!(world.warehouse.ledger(), [], "I1: the swap came late and is refused");
-    assert_eq!(second.finish(&world), Answer::Done("rebuilt"));
-    world.rest("").await;
-    world.assert_true("a late swap").await;
+    for committed_before in [0, 1] {
+        let mut world = marked().await;
+        if committed_before > 0 {
+            world.rest("").await;
+            world.put("dt=2026-11-01/before.csv", "0\n").await;
+            world.mark().await;
+            world.clock.advance(Duration::from_secs(31));
+        }
+        let mut first = Stepwise::begin(&mut world);
+        first.until(&world, swap_recorded);
+        // Its token is too old to be sent again, so the batch is given up; the next one fences, looks, and has got to listing.
+        world.clock.advance(Duration::from_hours(9));
+        world.put("dt=2026-11-01/b.csv", "2\n").await;
+        world.mark().await;
+        let mut second = Stepwise::begin(&mut world);
+        second.until(&world, in_phase(Phase::Listing));
+        assert!(!world.item(DAY).unresolved, "it has looked");
+        let _answer = first.finish(&world);
+        assert_eq!(world.warehouse.ledger().len(), committed_before, "I1: the swap came late and is refused");
+        assert_eq!(second.finish(&world), Answer::Done("rebuilt"));
+        world.rest("").await;
+        world.assert_true("a late swap").await;
+    }
 }
 
 #[tokio::test]

@@ -45,7 +45,9 @@ row_drop = "accept"
 /// How long an invocation may work.
 const INVOCATION: SignedDuration = SignedDuration::from_secs(120);
 /// Rounds after which a world that isn't at rest never will be.
-const ROUNDS: usize = 2_000;
+const ROUNDS: usize = 500;
+/// Messages handled in a round at most.
+const MESSAGES: usize = 100;
 
 pub(crate) struct World {
     pub(crate) clock: ManualClock,
@@ -181,7 +183,7 @@ impl World {
             if !self.events.is_empty() {
                 self.mark().await;
             }
-            for _ in 0..ROUNDS {
+            for _ in 0..MESSAGES {
                 if self.rebuild().await.is_none() {
                     break;
                 }
