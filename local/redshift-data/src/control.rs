@@ -21,11 +21,14 @@ pub(crate) struct Control {
     asked: Mutex<Asked>,
 }
 
+/// An account's access key; none: everybody's.
+type Whose = Option<String>;
+
 #[derive(Debug, Default)]
 struct Asked {
-    copy_delay: Duration,
+    copy_delay: BTreeMap<Whose, Duration>,
     faults: Vec<Fault>,
-    down_until: Option<Instant>,
+    down_until: BTreeMap<Whose, Instant>,
     calls: BTreeMap<String, u64>,
 }
 
@@ -35,6 +38,8 @@ struct Asked {
 pub(crate) struct Fault {
     operation: String,
     code: String,
+    #[serde(default)]
+    account: Whose,
     #[serde(default)]
     message: Option<String>,
     #[serde(default = "once")]
@@ -60,32 +65,47 @@ impl Control {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How long each COPY takes at least.
-    pub(crate) fn copy_delay(&self) -> Duration {
-        self.asked().copy_delay
+    /// How long each COPY of the account takes at least.
+    pub(crate) fn copy_delay(&self, account: &str) -> Duration {
+        of(&self.asked().copy_delay, account).unwrap_or_default()
     }
 
     /// Counts a call; the fault it shall meet, if one is due.
-    pub(crate) fn called(&self, operation: &str) -> Option<Fault> {
+    pub(crate) fn called(&self, account: &str, operation: &str) -> Option<Fault> {
         let mut asked = self.asked();
         *asked.calls.entry(operation.to_owned()).or_default() += 1;
-        let fault = asked.faults.iter_mut().find(|fault| fault.operation == operation && fault.times > 0)?;
+        let fault = asked.faults.iter_mut().find(|fault| {
+            fault.operation == operation && fault.times > 0 && fault.account.as_deref().is_none_or(|own| own == account)
+        })?;
         fault.times -= 1;
         let fault = fault.clone();
         asked.faults.retain(|fault| fault.times > 0);
         Some(fault)
     }
 
-    /// Whether every call is answered 503 now.
-    pub(crate) fn is_down(&self) -> bool {
-        self.asked().down_until.is_some_and(|until| Instant::now() < until)
+    /// Whether every call of the account is answered 503 now.
+    pub(crate) fn is_down(&self, account: &str) -> bool {
+        of(&self.asked().down_until, account).is_some_and(|until| Instant::now() < until)
     }
+}
+
+/// What was asked for this account, else for everybody.
+fn of<T: Copy>(asked: &BTreeMap<Whose, T>, account: &str) -> Option<T> {
+    asked.get(&Some(account.to_owned())).or_else(|| asked.get(&None)).copied()
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Seconds {
     seconds: f64,
+    #[serde(default)]
+    account: Whose,
+}
+
+impl Seconds {
+    fn duration(&self) -> Result<Duration, String> {
+        Duration::try_from_secs_f64(self.seconds).map_err(|error| format!("seconds = {}: {error}", self.seconds))
+    }
 }
 
 #[derive(Deserialize)]
@@ -117,8 +137,16 @@ pub(crate) async fn post(State(api): State<Arc<Api>>, Path(what): Path<String>, 
 async fn apply(api: &Api, what: &str, body: &str) -> Result<Value, String> {
     let control = &api.engine.control;
     match what {
-        "copy_delay" => control.asked().copy_delay = duration(read::<Seconds>(body)?.seconds)?,
-        "down" => control.asked().down_until = Some(Instant::now() + duration(read::<Seconds>(body)?.seconds)?),
+        "copy_delay" => {
+            let asked: Seconds = read(body)?;
+            let least = asked.duration()?;
+            control.asked().copy_delay.insert(asked.account, least);
+        }
+        "down" => {
+            let asked: Seconds = read(body)?;
+            let until = Instant::now() + asked.duration()?;
+            control.asked().down_until.insert(asked.account, until);
+        }
         "faults" => control.asked().faults.push(read(body)?),
         "reset" => *control.asked() = Asked::default(),
         "clock" => api.statements.clock.advance(read::<Advance>(body)?.advance_seconds),
@@ -130,10 +158,6 @@ async fn apply(api: &Api, what: &str, body: &str) -> Result<Value, String> {
 
 fn read<T: serde::de::DeserializeOwned>(body: &str) -> Result<T, String> {
     serde_json::from_str(body).map_err(|error| format!("the body isn't what this control takes: {error}"))
-}
-
-fn duration(seconds: f64) -> Result<Duration, String> {
-    Duration::try_from_secs_f64(seconds).map_err(|error| format!("seconds = {seconds}: {error}"))
 }
 
 /// Ends the backends that run a statement whose text contains this; how many there were.

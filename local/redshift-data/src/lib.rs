@@ -20,6 +20,8 @@
 //! | `POST /_local/reset` `{}` | faults, delays and counts as at the start |
 //! | `GET /_local/calls` | `{"DescribeStatement": 12, …}` since the start |
 //!
+//! `copy_delay`, `faults` and `down` may name an `"account"`, an access key, whose calls alone they meet.
+//!
 //! # What is not imitated
 //! - Sessions, `WithEvent`, CSV results, `ListSessions`, and the catalogue operations (`ListTables` …): refused by name.
 //! - Signatures are not checked; the access key tells the account, whose statements are its own and whose S3 a COPY reads.
@@ -31,6 +33,7 @@
 //! - COPY of ORC, Avro, fixed width, jsonpaths, `ESCAPE`, `NOLOAD`: refused.
 //! - Trailing blanks matter in comparisons of VARCHAR here; they don't in Redshift.
 //! - A cast to `varchar(n)` cuts by characters here, by bytes in Redshift. Columns count bytes, as Redshift does.
+//! - `AVG` of integers gives a fraction here, an integer there.
 //! - A `SELECT` without a table takes the transaction's snapshot here; in Redshift it doesn't.
 //! - Functions of the leader node that meet a table, and correlated subqueries of patterns Redshift doesn't know, may
 //!   work here.

@@ -307,7 +307,7 @@ impl Runner<'_> {
                     s3: self.engine.s3.of_account(&self.submission.request.account),
                     journal: &self.database.journal,
                     session: &self.session,
-                    takes_at_least: self.engine.control.copy_delay(),
+                    takes_at_least: self.engine.control.copy_delay(&self.submission.request.account),
                 };
                 copy::load(means, command, query_id).await?;
                 // The API answers 0 for COPY, whatever it loaded.

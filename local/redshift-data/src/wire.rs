@@ -86,7 +86,8 @@ fn access_key(headers: &HeaderMap) -> &str {
 
 async fn answer(api: &Arc<Api>, headers: &HeaderMap, body: &[u8]) -> Result<Value, ApiError> {
     let control = &api.engine.control;
-    if control.is_down() {
+    let account = access_key(headers);
+    if control.is_down(account) {
         return Err(ApiError::coded("ServiceUnavailableException", "The service is down by request of a test."));
     }
     let target = headers.get("x-amz-target").and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -95,11 +96,11 @@ async fn answer(api: &Arc<Api>, headers: &HeaderMap, body: &[u8]) -> Result<Valu
     };
     let request: Value = serde_json::from_slice(body)
         .map_err(|error| ApiError::coded("SerializationException", format!("the body isn't JSON: {error}")))?;
-    let fault = control.called(operation);
+    let fault = control.called(account, operation);
     if let Some(fault) = fault.as_ref().filter(|fault| !fault.after_effect) {
         return Err(fault.error());
     }
-    let answer = operations::call(api, access_key(headers), operation, request).await;
+    let answer = operations::call(api, account, operation, request).await;
     match fault {
         Some(fault) => Err(fault.error()),
         None => answer,

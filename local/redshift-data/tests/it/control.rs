@@ -34,6 +34,9 @@ async fn an_error_before_and_an_error_after_the_effect() {
 #[tokio::test]
 async fn down_and_up_again() {
     let world = World::new().await;
+    world.control("down", json!({ "seconds": 60, "account": "444455556666" })).await;
+    world.client.list_statements().send().await.unwrap();
+    assert!(world.stranger().list_statements().send().await.is_err());
     world.control("down", json!({ "seconds": 60 })).await;
     let error = world.client.list_statements().send().await.unwrap_err();
     assert_eq!(error.raw_response().unwrap().status().as_u16(), 503);
@@ -57,5 +60,20 @@ async fn a_broken_connection_fails_the_statement_and_rolls_back() {
     guard.batch_execute("COMMIT").await.unwrap();
     assert_eq!(told.status(), Some(&StatusString::Failed));
     assert_eq!(told.error(), Some("FATAL: terminating connection due to administrator command"));
+    assert_eq!(world.rows("SELECT count(*) FROM t").await, [["0"]]);
+}
+
+#[tokio::test]
+async fn a_connection_broken_in_a_copy_leaves_its_story_and_no_rows() {
+    let world = World::new().await;
+    world.must(&["CREATE TABLE t (a int)"]).await;
+    world.put("s3://lake/a.csv", "1\n");
+    world.manifest("s3://control/m.json", &["s3://lake/a.csv"]);
+    world.control("copy_delay", json!({ "seconds": 600 })).await;
+    let id = world.submit(&["COPY t FROM 's3://control/m.json' IAM_ROLE default MANIFEST FORMAT CSV"]).await;
+    world.sleeping().await;
+    assert_eq!(world.control("break_connection", json!({ "statement_like": "COPY t" })).await, json!({ "broken": 1 }));
+    assert_eq!(world.end(&id).await.error(), Some("FATAL: terminating connection due to administrator command"));
+    assert_eq!(world.rows("SELECT TRIM(status), loaded_rows FROM sys_load_history").await, [["aborted", "0"]]);
     assert_eq!(world.rows("SELECT count(*) FROM t").await, [["0"]]);
 }

@@ -163,11 +163,45 @@ async fn a_slow_copy_is_started_and_can_be_cancelled() {
     world.manifest("s3://control/m.json", &["s3://lake/a.csv"]);
     world.control("copy_delay", json!({ "seconds": 600 })).await;
     let id = world.submit(&[&format!("COPY t FROM 's3://control/m.json' {OPTIONS}")]).await;
-    world.started(&id, 1).await;
+    world.sleeping().await;
     let told = world.client.describe_statement().id(&id).wait_time_seconds(1).send().await.unwrap();
     assert_eq!(told.status(), Some(&StatusString::Started));
     world.client.cancel_statement().id(&id).send().await.unwrap();
     assert_eq!(world.end(&id).await.status(), Some(&StatusString::Aborted));
     world.control("copy_delay", json!({ "seconds": 0 })).await;
     assert_eq!(world.rows("SELECT count(*) FROM t").await, [["0"]]);
+}
+
+#[tokio::test]
+async fn without_a_manifest_a_prefix_is_loaded() {
+    let world = World::new().await;
+    table(&world).await;
+    world.put("s3://lake/day=1/a.csv", "1|a|1|2026-11-01\n");
+    world.put("s3://lake/day=10/b.csv", "2|b|1|2026-11-01\n\n");
+    let copy = |prefix: &str| format!("COPY t FROM 's3://lake/{prefix}' IAM_ROLE default IGNOREBLANKLINES");
+    world.must(&[&copy("day=1")]).await;
+    // A prefix is no folder: the sibling came along.
+    assert_eq!(world.rows("SELECT id FROM t ORDER BY id").await, [["1"], ["2"]]);
+    assert!(world.error(&copy("day=2/")).await.contains("The specified S3 prefix 'day=2/' does not exist"));
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_text_are_refused() {
+    let world = World::new().await;
+    table(&world).await;
+    world.put("s3://lake/a.csv", &b"1,a\xff,1,2026-11-01\n2,\0b,1,2026-11-01\n3,c,1,2026-11-01\n"[..]);
+    world.manifest("s3://control/m.json", &["s3://lake/a.csv"]);
+    world.must(&[&format!("COPY t FROM 's3://control/m.json' {OPTIONS} MAXERROR 3")]).await;
+    assert_eq!(world.rows("SELECT id FROM t").await, [["3"]]);
+    assert_eq!(
+        world.rows("SELECT line_number, error_code, TRIM(error_message) FROM sys_load_error_detail ORDER BY 1").await,
+        [
+            [
+                "1",
+                "1220",
+                "String contains invalid or unsupported UTF8 codepoints. Bad UTF8 hex sequence: ff (error 3)"
+            ],
+            ["2", "1216", "Missing newline: Unexpected character 0x00 found"],
+        ]
+    );
 }

@@ -32,7 +32,6 @@ async fn two_swaps_at_once_both_succeed_one_after_the_other() {
         guard.batch_execute("BEGIN; LOCK TABLE log IN EXCLUSIVE MODE").await.unwrap();
         // The first holds the fence and waits at its last statement; the second waits at its first.
         let first = world.submit(&SWAP).await;
-        world.started(&first, 4).await;
         world.waiting(1).await;
         let second = world.submit(&SWAP).await;
         world.waiting(2).await;

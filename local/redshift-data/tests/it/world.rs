@@ -8,10 +8,10 @@ use aws_sdk_redshiftdata::Client;
 use aws_sdk_redshiftdata::config::{BehaviorVersion, Credentials, Region};
 use aws_sdk_redshiftdata::operation::describe_statement::DescribeStatementOutput;
 use aws_sdk_redshiftdata::operation::get_statement_result::GetStatementResultOutput;
-use aws_sdk_redshiftdata::types::{Field, StatementStatusString, StatusString};
+use aws_sdk_redshiftdata::types::{Field, StatusString};
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -101,26 +101,23 @@ impl World {
         }
     }
 
-    /// Waits until a sub-statement of this number has begun to run.
-    pub(crate) async fn started(&self, id: &str, number: usize) {
-        wait_until("a sub-statement to begin", PATIENCE, async || {
-            let told = self.client.describe_statement().id(id).send().await?;
-            let status =
-                told.sub_statements().get(number - 1).and_then(|sub| sub.status()).map(StatementStatusString::as_str);
-            Ok((!matches!(status, Some("SUBMITTED" | "PICKED") | None)).then_some(()))
-        })
-        .await
-        .unwrap();
-    }
-
     /// Waits until so many of the database's transactions wait for a table's lock.
     pub(crate) async fn waiting(&self, transactions: i64) {
+        self.backends(transactions, "Lock", "relation").await;
+    }
+
+    /// Waits until a COPY has loaded its rows and is slow on purpose.
+    pub(crate) async fn sleeping(&self) {
+        self.backends(1, "Timeout", "PgSleep").await;
+    }
+
+    async fn backends(&self, number: i64, kind: &str, event: &str) {
         let postgres = self.postgres().await;
-        let sql = "SELECT count(DISTINCT pid) FROM pg_locks JOIN pg_database d ON d.oid = database \
-                   WHERE NOT granted AND datname = current_database()";
-        wait_until("transactions to wait for locks", PATIENCE, async || {
-            let found: i64 = postgres.query_one(sql, &[]).await?.get(0);
-            Ok((found == transactions).then_some(()))
+        let sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+                   AND wait_event_type = $1 AND wait_event = $2";
+        wait_until("backends to wait", PATIENCE, async || {
+            let found: i64 = postgres.query_one(sql, &[&kind, &event]).await?.get(0);
+            Ok((found == number).then_some(()))
         })
         .await
         .unwrap();
@@ -205,18 +202,30 @@ fn client_of(account: &str, url: &str) -> Client {
     Client::from_conf(config)
 }
 
-/// As much of S3 as COPY asks for: GET of an object.
+/// As much of S3 as COPY asks for: GET of an object, a listing by prefix.
 async fn serve_s3(objects: Objects) -> String {
-    async fn object(State(objects): State<Objects>, Path(path): Path<String>) -> Response {
-        let Some(body) = objects.lock().unwrap().get(&path).cloned() else {
-            let text = "<?xml version=\"1.0\"?><Error><Code>NoSuchKey</Code><Message>The specified key does not exist.</Message></Error>";
+    async fn answer(
+        State(objects): State<Objects>,
+        Path(path): Path<String>,
+        Query(query): Query<BTreeMap<String, String>>,
+    ) -> Response {
+        let objects = objects.lock().unwrap();
+        if let Some(prefix) = query.get("prefix") {
+            let bucket = format!("{}/", path.trim_end_matches('/'));
+            let keys = objects.keys().filter_map(|key| key.strip_prefix(&bucket)).filter(|key| key.starts_with(prefix));
+            let listed: Vec<String> = keys.map(|key| format!("<Contents><Key>{key}</Key></Contents>")).collect();
+            let truncated = "<IsTruncated>false</IsTruncated>";
+            return format!("<ListBucketResult>{truncated}{}</ListBucketResult>", listed.concat()).into_response();
+        }
+        let Some(body) = objects.get(&path).cloned() else {
+            let text = "<Error><Code>NoSuchKey</Code><Message>The specified key does not exist.</Message></Error>";
             return (StatusCode::NOT_FOUND, [(header::CONTENT_TYPE, "application/xml")], text).into_response();
         };
         let etag = format!("\"etag-{}\"", body.len());
         let headers = [(header::ETAG, etag), (header::LAST_MODIFIED, "Sun, 01 Nov 2026 00:00:00 GMT".to_owned())];
         (headers, body).into_response()
     }
-    let router = Router::new().route("/{*path}", get(object)).with_state(objects);
+    let router = Router::new().route("/{*path}", get(answer)).with_state(objects);
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
