@@ -11,7 +11,7 @@ use tokio_postgres::NoTls;
 
 use crate::dataset::Dataset;
 
-/// The data bucket that `datasets.toml` names.
+/// The data bucket that definitions name. Buckets are shared by all accounts, so each world has one of its own instead.
 const BUCKET: &str = "lake-raw";
 
 /// What is set short in the local cloud, and what isn't.
@@ -82,8 +82,10 @@ impl World {
     /// A stack only: neither targets nor `init` nor `apply`.
     pub async fn deploy(settings: &Settings) -> Result<Self> {
         let cloud = LocalCloud::shared().await?;
-        let options = StackOptions::new("tidemark", cloud.fresh_account())
-            .with("DataBucketName", BUCKET)
+        let account = cloud.fresh_account();
+        let bucket = format!("{BUCKET}-{account}");
+        let options = StackOptions::new("tidemark", account)
+            .with("DataBucketName", bucket)
             .with("SettleSeconds", settings.settle_seconds.to_string())
             .with("RebuildTimeoutSeconds", settings.rebuild_timeout_seconds.to_string())
             .with("LeaseMarginSeconds", settings.lease_margin_seconds.to_string());
@@ -113,9 +115,15 @@ impl World {
 
     /// Applies datasets, without questions.
     pub async fn apply(&self, definitions: &str) -> Result<Told> {
-        fs::write(&self.definitions, definitions)?;
-        let file = self.definitions.display().to_string();
+        let file = self.write_definitions(definitions)?;
         self.tidemark_well(&["apply", &file, "--yes"]).await
+    }
+
+    /// Writes the file of datasets, with this world's own bucket in it; gives its path.
+    pub fn write_definitions(&self, definitions: &str) -> Result<String> {
+        let own = definitions.replace(&format!("s3://{BUCKET}/"), &format!("s3://{}/", self.stack.data_bucket()));
+        fs::write(&self.definitions, own)?;
+        Ok(self.definitions.display().to_string())
     }
 
     /// Runs the operator's command to its end.

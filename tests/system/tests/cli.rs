@@ -11,11 +11,6 @@ async fn bare() -> Result<World> {
     Ok(world)
 }
 
-async fn file(world: &World, definitions: &str) -> Result<String> {
-    tokio::fs::write(&world.definitions, definitions).await?;
-    Ok(world.definitions.display().to_string())
-}
-
 fn json(told: &Told) -> Result<Value> {
     serde_json::from_str(&told.out).with_context(|| format!("no JSON: {}{}", told.out, told.err))
 }
@@ -27,7 +22,7 @@ fn code(told: &Told) -> Option<i32> {
 #[tokio::test]
 async fn init_prepares_redshift_once_and_apply_needs_it() -> Result<()> {
     let world = bare().await?;
-    let file = file(&world, &Settings::default().definitions).await?;
+    let file = world.write_definitions(&Settings::default().definitions)?;
     let early = world.tidemark(&["apply", &file, "--yes"]).await?;
     assert_eq!(code(&early), Some(1), "{early:?}");
     assert!(early.out.contains("run `tidemark init`"), "{early:?}");
@@ -45,7 +40,7 @@ async fn apply_shows_then_does_then_has_nothing_to_do() -> Result<()> {
     // Nobody marks it but apply: the catalog is empty when its event comes.
     world.put_orders(&day.file("a.parquet"), &orders::orders(0, 10)).await?;
     world.execute(&format!("INSERT INTO sales.returns VALUES (1, 1, 'by hand', 1, '{today}')")).await?;
-    let file = file(&world, &Settings::default().definitions).await?;
+    let file = world.write_definitions(&Settings::default().definitions)?;
 
     let shown = world.tidemark(&["apply", &file, "--json"]).await?;
     assert_eq!(code(&shown), Some(1), "without a terminal it is said aloud that nothing was done: {shown:?}");
@@ -72,7 +67,7 @@ async fn apply_tells_everything_that_speaks_against_it() -> Result<()> {
     world.tidemark_well(&["init"]).await?;
     world.execute("ALTER TABLE sales.orders DROP COLUMN amount; DROP TABLE sales.returns").await?;
     world.put("returns/_delta_log/00000000000000000000.json", b"{}".to_vec()).await?;
-    let file = file(&world, &Settings::default().definitions).await?;
+    let file = world.write_definitions(&Settings::default().definitions)?;
     let told = world.tidemark(&["apply", &file, "--yes"]).await?;
     assert_eq!(code(&told), Some(1), "{told:?}");
     for words in ["no column `amount`", "no table sales.returns", "Delta Lake table"] {
@@ -87,7 +82,7 @@ async fn apply_tells_everything_that_speaks_against_it() -> Result<()> {
 async fn a_target_changes_hands_only_when_told() -> Result<()> {
     let world = World::new().await?;
     let renamed = Settings::default().definitions.replace("[orders", "[purchases");
-    let file = file(&world, &renamed).await?;
+    let file = world.write_definitions(&renamed)?;
     let refused = world.tidemark(&["apply", &file, "--yes"]).await?;
     assert!(refused.out.contains("belongs to dataset orders of stack tidemark"), "{refused:?}");
     let taken = world.tidemark_well(&["apply", &file, "--yes", "--take-over", "purchases"]).await?;
