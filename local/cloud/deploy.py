@@ -71,7 +71,7 @@ class Cloud:
 def request(cloud, question):
     """The template packaged into a bucket, and the parameters; the same for create and update."""
     s3 = cloud.client("s3")
-    bucket = f"{cloud.stack}-artifacts"
+    bucket = f"{cloud.stack}-artifacts-{question['account']}"  # buckets are shared by all accounts
     s3.create_bucket(Bucket=bucket)
     with open(question["template"], encoding="utf-8") as file:
         template = yaml_parse(file.read())
