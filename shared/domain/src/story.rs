@@ -4,8 +4,8 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::id::PartitionId;
-use crate::partition::Batch;
+use crate::id::{BatchId, PartitionId};
+use crate::partition::{Batch, Committed};
 use crate::update::{Change, Key, Update};
 
 /// How long a story is kept.
@@ -34,6 +34,26 @@ impl Outcome {
             Self::GivenUp => "given_up",
         }
     }
+}
+
+/// Closes the story of a batch that ended unseen: the ledger shows that it committed.
+pub fn close_committed(id: &PartitionId, committed: &Committed) -> Update {
+    let changes = vec![
+        Change::Set("partition", id.partition.as_str().into()),
+        Change::Set("outcome", Outcome::Committed.as_str().into()),
+        Change::Set("generation", committed.generation.0.into()),
+        Change::Set("fence", committed.fence.0.into()),
+        Change::Set("rows", committed.rows.into()),
+        Change::Set("digest", committed.digest.as_str().into()),
+        Change::Set("inventory", committed.inventory.as_str().into()),
+        Change::Set("ended_at", committed.committed_at.as_millisecond().into()),
+        Change::Set("expires_at", (committed.committed_at + KEPT_FOR).as_second().into()),
+    ];
+    Update { key: key(id, committed.batch), conditions: vec![], changes }
+}
+
+fn key(id: &PartitionId, batch: BatchId) -> Key {
+    Key { pk: format!("DATASET#{}", id.dataset), sk: format!("BATCH#{batch}") }
 }
 
 /// Closes a batch's story.
@@ -66,9 +86,5 @@ pub fn close(
     changes.extend(why.map(|why| Change::Set("why", why.into())));
     let recovered = batch.recovered.and_then(|state| serde_json::to_value(state).ok());
     changes.extend(recovered.map(|state| Change::Set("recovered_from", state)));
-    Update {
-        key: Key { pk: format!("DATASET#{}", id.dataset), sk: format!("BATCH#{}", batch.id) },
-        conditions: vec![],
-        changes,
-    }
+    Update { key: key(id, batch.id), conditions: vec![], changes }
 }

@@ -8,6 +8,7 @@ use tidemark_domain::failure::FailureKind;
 use tidemark_domain::partition::{Batch, Before, Committed, Phase};
 use tidemark_domain::sql::rows::LedgerRow;
 use tidemark_domain::sql::{lookup, rebuild, rows};
+use tidemark_domain::story;
 
 use super::statement::{Answered, Ran};
 use super::{Next, Worker};
@@ -44,6 +45,7 @@ impl Worker<'_> {
         if let Some(landed) = &landed {
             tracing::info!(landed = %landed.batch, rows = landed.rows, "an earlier swap had landed");
             self.engine.publish_rebuilt(self.seen, landed).await?;
+            self.engine.write(&[story::close_committed(&self.seen.id, landed)]).await?;
         }
         let before = landed.as_ref().or(self.item.last.as_ref());
         let before = before.map(|last| Before { batch: last.batch, rows: last.rows });
