@@ -222,7 +222,9 @@ pub fn statement_failure(culprit: Option<SubStatementError<'_>>, parent: &str) -
         let text = parent.to_lowercase();
         let swept = is_swept_along(&text) && !text.is_empty();
         let kind = if swept { FailureKind::Unavailable } else { kind_of(&text, "") };
-        return Failure { kind, effect: Effect::Unknown, message: one_line(parent) };
+        let message =
+            if text.is_empty() { "it was cancelled, and no error was told".to_owned() } else { one_line(parent) };
+        return Failure { kind, effect: Effect::Unknown, message };
     };
     let verb = culprit.sql.split_whitespace().next().unwrap_or("?");
     let kind = kind_of(&culprit.error.to_lowercase(), verb);
@@ -350,7 +352,9 @@ const RULES: &[(FailureKind, &[&str])] = &[
     ),
 ];
 
+/// On one line, without the place in a procedure.
 fn one_line(text: &str) -> String {
+    let text = text.split("\n  Where: ").next().unwrap_or(text);
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

@@ -261,6 +261,21 @@ fn texts_of_the_engine() {
 }
 
 #[test]
+fn a_raise_is_told_without_its_place() {
+    let error =
+        "ERROR: TIDEMARK-SEAL: the partition holds 9 rows\n  Where: PL/pgSQL function tidemark.seal() line 9 at RAISE";
+    let failure = statement_failure(Some(SubStatementError { number: 11, sql: "CALL tidemark.seal()", error }), error);
+    assert_eq!(failure.message, "statement 11 (CALL): ERROR: TIDEMARK-SEAL: the partition holds 9 rows");
+}
+
+#[test]
+fn a_cancelled_statement_leaves_no_text() {
+    let failure = statement_failure(None, "");
+    assert_eq!((failure.kind, failure.effect), (FailureKind::TooSlow, Effect::Unknown));
+    assert_eq!(failure.message, "it was cancelled, and no error was told");
+}
+
+#[test]
 fn a_files_name_decides_nothing() {
     for name in ["part-1023-1018.parquet", "tidemark-seal/connection/status-503.parquet", "paused/57014.parquet"] {
         let text = format!(

@@ -125,7 +125,7 @@ BEGIN
         RAISE EXCEPTION 'TIDEMARK-STAGED: staging holds % rows, but % were verified', v_staged_rows, p_staged_rows;
     END IF;
     IF v_foreign_rows > 0 AND NOT p_accept_foreign_rows THEN
-        RAISE EXCEPTION 'TIDEMARK-FOREIGN-ROWS: % of the % rows to be deleted were written by no batch of ours',
+        RAISE EXCEPTION 'TIDEMARK-FOREIGN-ROWS: % of the % rows to be deleted were written by no batch of ours; replay with accept foreign_rows to delete them',
             v_foreign_rows, v_target_rows;
     END IF;
 END;
@@ -180,7 +180,8 @@ BEGIN
         RETURN;
     END IF;
     IF (v_stack <> p_stack OR v_dataset <> p_dataset) AND NOT p_take_over THEN
-        RAISE EXCEPTION 'TIDEMARK-OWNER: the target belongs to dataset % of stack %', v_dataset, v_stack;
+        RAISE EXCEPTION 'TIDEMARK-OWNER: the target belongs to dataset % of stack %; apply --take-over takes it',
+            v_dataset, v_stack;
     END IF;
     IF v_stack = p_stack AND v_dataset = p_dataset AND v_epoch > p_epoch THEN
         RAISE EXCEPTION 'TIDEMARK-EPOCH: the target is at epoch %, newer than %', v_epoch, p_epoch;
@@ -201,11 +202,12 @@ fn guard_row(fence: &str) -> String {
         SELECT INTO v_stack, v_dataset, v_epoch max(stack), max(dataset), max(epoch)
         FROM {fence} WHERE partition_name = '';
         IF v_rows > 1 OR v_epoch IS NULL OR v_stack <> p_stack OR v_dataset <> p_dataset THEN
-            RAISE EXCEPTION 'TIDEMARK-OWNER: the target belongs to dataset % of stack % (% guard rows match)',
+            RAISE EXCEPTION 'TIDEMARK-OWNER: the target belongs to dataset % of stack % (% guard rows match); apply --take-over takes it',
                 v_dataset, v_stack, v_rows;
         END IF;
         IF v_epoch < p_epoch THEN
-            RAISE EXCEPTION 'TIDEMARK-REWOUND: the target is at epoch %, older than %', v_epoch, p_epoch;
+            RAISE EXCEPTION 'TIDEMARK-REWOUND: the target is at epoch %, older than %; was it restored? apply again',
+                v_epoch, p_epoch;
         END IF;
         RAISE EXCEPTION 'TIDEMARK-EPOCH: the target is at epoch %, newer than %', v_epoch, p_epoch;
     END IF;"
