@@ -139,7 +139,7 @@ impl Night {
         let deadline = self.world.clock.now() + SignedDuration::from_secs(120);
         self.invocations.push(Box::pin(async move {
             let work = Work { body: &delivery.body, receipt: Some(&delivery.receipt), deadline };
-            let answer = plan.run(engine.rebuild(work)).await;
+            let answer = plan.run(Box::pin(engine.rebuild(work))).await;
             Ended::Rebuild(delivery, answer)
         }));
     }

@@ -233,7 +233,9 @@ impl World {
             let lines = String::from_utf8(bytes.to_vec()).unwrap();
             rows.entry(partition.to_owned()).or_default().extend(lines.lines().map(str::to_owned));
         }
-        rows.values_mut().for_each(|rows| rows.sort());
+        for rows in rows.values_mut() {
+            rows.sort();
+        }
         rows
     }
 
