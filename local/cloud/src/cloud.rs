@@ -55,7 +55,7 @@ impl LocalCloud {
     pub async fn start(options: Options) -> Result<Self> {
         let run = Run::new()?;
         let venv = Venv::ensure("requirements.txt")?;
-        let binaries = packages::build()?;
+        let binaries = built().await?;
         let postgres = Postgres::start(&run).await?;
         let cloud = Self::start_servers(run, venv, binaries, postgres).await?;
         if options.self_check {
@@ -173,6 +173,12 @@ impl LocalCloud {
     fn servers(&self) -> [&Server; 3] {
         [&self.emulator, &self.redshift, self.postgres.server()]
     }
+}
+
+/// Built once per process: a second start waits for no other cargo.
+async fn built() -> Result<BTreeMap<String, PathBuf>> {
+    static BUILT: OnceCell<BTreeMap<String, PathBuf>> = OnceCell::const_new();
+    BUILT.get_or_try_init(|| async { packages::build() }).await.cloned()
 }
 
 fn url(port: u16) -> String {
