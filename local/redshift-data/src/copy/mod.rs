@@ -1,5 +1,6 @@
 //! COPY: reads objects from S3, checks every value, streams the rows into PostgreSQL, and writes down what it loaded.
 
+mod moment;
 mod parquet;
 mod record;
 pub(crate) mod source;

@@ -7,6 +7,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use parquet::schema::types::Type;
 
+use super::moment;
 use super::spectrum;
 use super::target::Target;
 use super::value::{self, Kind};
@@ -162,7 +163,7 @@ enum Bad {
 fn value_of(field: &Field, kind: Kind, nanoseconds: bool, command: &CopyCommand) -> Result<Option<String>, Bad> {
     let bad = |text: &str| Bad::Value(text.to_owned());
     let moment = |at: Result<jiff::Timestamp, jiff::Error>| {
-        at.map(|at| Some(value::utc(at, kind == Kind::TimestampTz))).map_err(|error| Bad::Value(error.to_string()))
+        at.map(|at| Some(moment::utc(at, kind == Kind::TimestampTz))).map_err(|error| Bad::Value(error.to_string()))
     };
     match field {
         Field::Null => Ok(None),

@@ -5,10 +5,11 @@
 
 use std::borrow::Cow;
 
-use jiff::civil::{Date, DateTime, Time};
+use jiff::civil::Time;
 use tokio_postgres::types::Type;
 
-use crate::dialect::copy::{CopyCommand, DateFormat, TimeFormat};
+use super::moment;
+use crate::dialect::copy::CopyCommand;
 
 /// Redshift's load error codes.
 pub(crate) mod code {
@@ -210,13 +211,13 @@ fn scalar(value: &str, kind: Kind, command: &CopyCommand) -> Result<String, Prob
             "f" | "false" | "0" | "n" | "no" => Ok("f".to_owned()),
             _ => Err(Problem::new(code::BOOLEAN, "Unknown boolean format")),
         },
-        Kind::Date => date(value, command.date),
+        Kind::Date => moment::date(value, command.date),
         Kind::Time => match value.parse::<Time>() {
             Ok(time) => Ok(time.to_string()),
             Err(_) => Err(Problem::new(code::TIMESTAMP, "Invalid time format or value [HH24:MI:SS]")),
         },
-        Kind::Timestamp => timestamp(value, command.time, false),
-        Kind::TimestampTz => timestamp(value, command.time, true),
+        Kind::Timestamp => moment::timestamp(value, command.time, false),
+        Kind::TimestampTz => moment::timestamp(value, command.time, true),
         Kind::Super => match serde_json::from_str::<&serde_json::value::RawValue>(value) {
             Ok(_) => Ok(value.to_owned()),
             Err(error) => Err(Problem::new(code::SUPER, format!("Invalid JSON for SUPER: {error}"))),
@@ -300,104 +301,6 @@ fn add_one(digits: &mut Vec<u8>) {
         *digit = b'0';
     }
     digits.insert(0, b'1');
-}
-
-fn date(value: &str, format: DateFormat) -> Result<String, Problem> {
-    if value.len() < 8 || format == DateFormat::Iso && value.len() < 10 {
-        return Err(Problem::new(code::DATE, "Invalid Date Format - length must be 10 or more"));
-    }
-    let iso = iso_date(value);
-    let found = match format {
-        DateFormat::Iso => iso,
-        DateFormat::Auto => iso.or_else(|| other_date(value)).or_else(|| {
-            iso_date(value.get(..10)?).filter(|_| {
-                matches!(value.as_bytes().get(10), Some(b' ' | b'T'))
-                    && value[11..].trim_end_matches('Z').parse::<Time>().is_ok()
-            })
-        }),
-    };
-    found
-        .map(|date| date.to_string())
-        .ok_or_else(|| Problem::new(code::DATE, "Invalid Date Format or value [YYYY-MM-DD]"))
-}
-
-/// `YYYY-MM-DD`, nothing after it.
-fn iso_date(value: &str) -> Option<Date> {
-    let mut parts = value.split('-');
-    let date = date_of(parts.next()?, parts.next()?, parts.next()?)?;
-    parts.next().is_none().then_some(date)
-}
-
-/// `YYYY/MM/DD`, `YYYY.MM.DD`, `YYYYMMDD` and `MM/DD/YYYY`, of the forms that 'auto' knows.
-fn other_date(value: &str) -> Option<Date> {
-    if value.len() == 8 && value.bytes().all(|byte| byte.is_ascii_digit()) {
-        return date_of(&value[..4], &value[4..6], &value[6..]);
-    }
-    let parts: Vec<&str> = value.split(['/', '.']).collect();
-    match parts.as_slice() {
-        [year, month, day] if year.len() == 4 => date_of(year, month, day),
-        [month, day, year] if year.len() == 4 => date_of(year, month, day),
-        _ => None,
-    }
-}
-
-fn date_of(year: &str, month: &str, day: &str) -> Option<Date> {
-    if year.len() != 4
-        || [year, month, day].iter().any(|part| part.is_empty() || !part.bytes().all(|b| b.is_ascii_digit()))
-    {
-        return None;
-    }
-    Date::new(year.parse().ok()?, month.parse().ok()?, day.parse().ok()?).ok()
-}
-
-fn timestamp(value: &str, format: TimeFormat, zoned: bool) -> Result<String, Problem> {
-    let bad = || Problem::new(code::TIMESTAMP, "Invalid timestamp format or value [YYYY-MM-DD HH24:MI:SS]");
-    let epoch = |per_second: i64| -> Result<String, Problem> {
-        let number: i64 = value.split('.').next().and_then(|whole| whole.parse().ok()).ok_or_else(bad)?;
-        let at = jiff::Timestamp::from_microsecond(number.checked_mul(1_000_000 / per_second).ok_or_else(bad)?)
-            .map_err(|_| bad())?;
-        Ok(utc(at, zoned))
-    };
-    match format {
-        TimeFormat::EpochSeconds => epoch(1),
-        TimeFormat::EpochMilliseconds => epoch(1_000),
-        TimeFormat::Iso => parse_timestamp(value, b" ", zoned, false).map(|at| utc(at, zoned)).ok_or_else(bad),
-        TimeFormat::Auto => parse_timestamp(value, b" T", true, true).map(|at| utc(at, zoned)).ok_or_else(bad),
-    }
-}
-
-/// A date, one of the separators, a time, and an offset where one may be.
-fn parse_timestamp(value: &str, separators: &[u8], offset: bool, date_alone: bool) -> Option<jiff::Timestamp> {
-    let split = value.bytes().position(|byte| separators.contains(&byte));
-    let (date, rest) = match split {
-        Some(at) => (&value[..at], value[at + 1..].trim()),
-        None if date_alone || value.len() == 10 => (value, "00:00:00"),
-        None => return None,
-    };
-    let date = iso_date(date).or_else(|| if date_alone { other_date(date) } else { None })?;
-    let zone_at = rest.find(['Z', '+', '-']).or_else(|| rest.find(" UTC")).filter(|_| offset);
-    let (clock, zone) = rest.split_at(zone_at.unwrap_or(rest.len()));
-    let clock = if clock.matches(':').count() == 1 { format!("{clock}:00") } else { clock.to_owned() };
-    let time: Time = clock.parse().ok()?;
-    let at = DateTime::from_parts(date, time).to_zoned_datetime(jiff::tz::TimeZone::UTC).ok()?.timestamp();
-    at.checked_sub(jiff::SignedDuration::from_secs(offset_seconds(zone.trim())?)).ok()
-}
-
-fn offset_seconds(zone: &str) -> Option<i64> {
-    if matches!(zone, "" | "Z" | "UTC") {
-        return Some(0);
-    }
-    let (sign, digits) = (if zone.starts_with('-') { -1 } else { 1 }, zone.get(1..)?.replace(':', ""));
-    let hours: i64 = digits.get(..2)?.parse().ok()?;
-    let minutes: i64 = if digits.len() == 4 { digits[2..].parse().ok()? } else { 0 };
-    (digits.len() <= 4 && hours <= 15 && minutes < 60).then_some(sign * (hours * 3_600 + minutes * 60))
-}
-
-/// A moment as PostgreSQL reads it, in UTC, to the microsecond.
-pub(crate) fn utc(at: jiff::Timestamp, zoned: bool) -> String {
-    let micros = jiff::Timestamp::from_microsecond(at.as_microsecond()).unwrap_or(at);
-    let text = micros.to_zoned_datetime(jiff::tz::TimeZone::UTC).datetime().to_string().replace('T', " ");
-    if zoned { format!("{text}+00") } else { text }
 }
 
 /// Writes a value as the text format of PostgreSQL's COPY has it.

@@ -219,6 +219,9 @@ async fn requests_beyond_the_limits_are_refused() {
     let call = world.client.execute_statement().database(&world.database).sql("SELECT 1");
     let error = call.send().await.unwrap_err().into_service_error();
     assert_eq!(error.message(), Some("Either ClusterIdentifier or WorkgroupName needs to be specified."));
+    let call = world.client.execute_statement().workgroup_name("local").database(&world.database).sql("SELECT 1");
+    let error = call.session_keep_alive_seconds(60).send().await.unwrap_err().into_service_error();
+    assert!(error.message().unwrap().contains("SessionKeepAliveSeconds is not imitated"));
     let call = world.client.execute_statement().workgroup_name("local").database("nowhere").sql("SELECT 1");
     let told = world.end(&call.send().await.unwrap().id.unwrap()).await;
     assert_eq!(told.error(), Some("FATAL: database \"nowhere\" does not exist"));
