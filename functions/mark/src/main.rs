@@ -3,11 +3,9 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
-
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use serde_json::Value;
-use tidemark_aws::config::{Config, Purpose, environment};
+use tidemark_aws::config::Purpose;
 use tidemark_aws::telemetry::{self, Metric, Unit};
 use tidemark_aws::{clients, lambda};
 use tidemark_engine::Engine;
@@ -15,9 +13,7 @@ use tidemark_engine::mark::{CatalogCache, EventMessage, Marked};
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {
-    let config = Config::read(Purpose::Mark, environment)?;
-    telemetry::init(&config.log);
-    let engine = clients::engine(&config, &clients::sdk_config().await);
+    let engine = clients::start(Purpose::Mark).await?;
     let catalog = CatalogCache::default();
     lambda_runtime::run(service_fn(|event| handle(&engine, &catalog, event))).await
 }
@@ -37,8 +33,7 @@ fn report(marked: &Marked) {
     for (dataset, partitions) in &marked.marked {
         telemetry::emit("mark", Some(dataset), &[count("Marked", *partitions)]);
     }
-    let of = |reasons: &BTreeMap<&'static str, u64>| reasons.values().sum();
-    let ignored: u64 = of(&marked.ignored);
+    let ignored = marked.ignored.values().sum();
     let failed = u64::try_from(marked.failed.len()).unwrap_or(u64::MAX);
     telemetry::emit(
         "mark",

@@ -5,17 +5,15 @@ mod tests;
 
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use serde_json::Value;
-use tidemark_aws::config::{Config, Purpose, environment};
+use tidemark_aws::clients;
+use tidemark_aws::config::Purpose;
 use tidemark_aws::lambda::{self, Groups};
-use tidemark_aws::{clients, telemetry};
 use tidemark_engine::Engine;
 use tidemark_engine::rebuild::{Answer, Work};
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {
-    let config = Config::read(Purpose::Rebuild, environment)?;
-    telemetry::init(&config.log);
-    let engine = clients::engine(&config, &clients::sdk_config().await);
+    let engine = clients::start(Purpose::Rebuild).await?;
     lambda_runtime::run(service_fn(|event| handle(&engine, event))).await
 }
 

@@ -2,7 +2,7 @@
 
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use serde_json::Value;
-use tidemark_aws::config::{Config, Purpose, environment};
+use tidemark_aws::config::Purpose;
 use tidemark_aws::telemetry::{self, Metric, Unit};
 use tidemark_aws::{clients, lambda};
 use tidemark_engine::Engine;
@@ -10,9 +10,7 @@ use tidemark_engine::sweep::Swept;
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {
-    let config = Config::read(Purpose::Sweep, environment)?;
-    telemetry::init(&config.log);
-    let engine = clients::engine(&config, &clients::sdk_config().await);
+    let engine = clients::start(Purpose::Sweep).await?;
     lambda_runtime::run(service_fn(|event| handle(&engine, event))).await
 }
 

@@ -1,17 +1,19 @@
 //! The ports of a configuration: one SDK configuration, one client a service, each made once a process.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, SdkConfig};
 use aws_sdk_s3::config::RequestChecksumCalculation;
-use std::sync::Arc;
-use std::time::Duration;
 use tidemark_domain::sql::rebuild::CopyRole;
 use tidemark_engine::ports::{Announcer, Warehouse};
 use tidemark_engine::{Engine, Ports, Settings};
 
-use crate::config::Config;
+use crate::config::{Config, ConfigProblems, Purpose, environment};
 use crate::not_configured::NotConfigured;
+use crate::telemetry;
 use crate::{AwsAnnouncer, RedshiftWarehouse, S3Objects, SqsPartitionQueue, StateTable, SystemClock};
 
 /// Attempts the SDK makes at a call in all.
@@ -20,6 +22,16 @@ const ATTEMPTS: u32 = 3;
 /// An attempt that takes longer is given up: it shows a connection that froze with the function. Waits on Redshift have
 /// their own limit.
 const ATTEMPT: Duration = Duration::from_secs(20);
+
+/// Starts a function: its configuration from the environment, its log, its engine. Problems are logged too.
+pub async fn start(purpose: Purpose) -> Result<Engine, ConfigProblems> {
+    let config = Config::read(purpose, environment).inspect_err(|problems| {
+        telemetry::init("info");
+        tracing::error!(?purpose, %problems, "the function can't start");
+    })?;
+    telemetry::init(&config.log);
+    Ok(engine(&config, &sdk_config().await))
+}
 
 /// The SDK's configuration: region, credentials and endpoints as every AWS tool reads them.
 pub async fn sdk_config() -> SdkConfig {

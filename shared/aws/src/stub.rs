@@ -53,11 +53,25 @@ pub(crate) fn refusal(status: u16, code: &str, message: &str) -> Answer {
 impl Stub {
     /// A server that gives these answers, then fails the test that asks for more.
     pub(crate) async fn answering(answers: impl IntoIterator<Item = Answer>) -> Self {
+        Self::start(answers, 0).await
+    }
+
+    /// The same, but the first connection is closed without an answer, as one that froze with its function is.
+    pub(crate) async fn answering_after_a_broken_connection(answers: impl IntoIterator<Item = Answer>) -> Self {
+        Self::start(answers, 1).await
+    }
+
+    async fn start(answers: impl IntoIterator<Item = Answer>, broken_connections: usize) -> Self {
         let script = Arc::new(Mutex::new(Script { answers: answers.into_iter().collect(), asked: Vec::new() }));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let router = Router::new().fallback(answer).with_state(Arc::clone(&script));
-        tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        tokio::spawn(async move {
+            for _ in 0..broken_connections {
+                drop(listener.accept().await.unwrap());
+            }
+            axum::serve(listener, router).await.unwrap();
+        });
         // Short back-offs: what is tested is what is repeated, not how long that takes.
         let retry = RetryConfig::standard().with_max_attempts(3).with_initial_backoff(Duration::from_millis(1));
         let sdk = aws_config::defaults(BehaviorVersion::latest())

@@ -70,6 +70,14 @@ async fn c167_a_submission_is_repeated_under_the_same_token() {
 }
 
 #[tokio::test]
+async fn u12_a_connection_that_froze_with_the_function_is_replaced() {
+    let stub = Stub::answering_after_a_broken_connection([(200, json!({"Id": ID}))]).await;
+    let execution = warehouse(&stub).submit(submission(&sql(2), 0)).await.unwrap();
+    assert_eq!(execution.id, ID);
+    assert_eq!(stub.asked()[0].body["ClientToken"], "token-1");
+}
+
+#[tokio::test]
 async fn c166_a_refused_submission_is_told_by_its_code() {
     let stub = Stub::answering([refusal(400, "ActiveStatementsExceededException", "too many")]).await;
     let error = warehouse(&stub).submit(submission(&sql(2), 0)).await.unwrap_err();

@@ -57,10 +57,9 @@ pub fn foreign_rows(
     let mut foreign: BTreeMap<PartitionName, u64> = BTreeMap::new();
     for group in groups {
         let ours = match last.get(&group.partition) {
-            None => 0,
             Some(last) if !exact => last.rows,
             Some(last) if group.batch_id.as_ref() == Some(&last.batch.to_string()) => group.rows,
-            Some(_) => 0,
+            None | Some(_) => 0,
         };
         *foreign.entry(group.partition.clone()).or_default() += group.rows.saturating_sub(ours);
     }
@@ -103,7 +102,7 @@ fn widest_bytes(definition: &Definition, partition: &Partition, stack: &StackNam
         fence: Fence(u64::MAX),
         generation: Generation(u64::MAX),
         epoch: Epoch(u64::MAX),
-        statement_timeout: Duration::from_secs(86_400),
+        statement_timeout: Duration::from_hours(24),
         last: Some(LastBatch { batch: BatchId(uuid::Uuid::max()), rows: u64::MAX }),
         accept_foreign_rows: false,
     };
