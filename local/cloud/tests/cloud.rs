@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use aws_sdk_redshiftdata::types::{Field, StatusString};
 use aws_sdk_sqs::types::QueueAttributeName;
 use tidemark_local::{LocalCloud, Options, StackOptions, wait_until};
 use tokio::net::TcpStream;
@@ -82,6 +83,27 @@ async fn accounts_do_not_see_each_other() {
     let sqs = aws_sdk_sqs::Client::new(&cloud.sdk_config(&other).await);
     let seen = sqs.list_queues().send().await.unwrap();
     assert!(seen.queue_urls().is_empty(), "{seen:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_data_api_speaks_to_the_database_it_is_asked_for() {
+    let cloud = LocalCloud::shared().await.unwrap();
+    let account = cloud.fresh_account();
+    let redshift = aws_sdk_redshiftdata::Client::new(&cloud.redshift_sdk_config(&account).await);
+    for database in ["first_db", "second_db"] {
+        cloud.create_database(database).await.unwrap();
+        let statement = redshift.execute_statement().workgroup_name("local").database(database);
+        let id = statement.sql("select current_database()").send().await.unwrap().id.unwrap();
+        let rows = wait_until("the statement to end", Duration::from_secs(20), async || {
+            let seen = redshift.describe_statement().id(&id).send().await?;
+            anyhow::ensure!(seen.status() != Some(&StatusString::Failed), "it failed: {:?}", seen.error());
+            let ended = seen.status() == Some(&StatusString::Finished);
+            Ok(if ended { Some(redshift.get_statement_result().id(&id).send().await?.records) } else { None })
+        })
+        .await
+        .unwrap();
+        assert_eq!(rows, [[Field::StringValue(database.to_owned())]]);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
