@@ -1,5 +1,7 @@
 //! What may be written on the command line.
 
+#![expect(clippy::doc_markdown, reason = "these comments are the help that a terminal shows")]
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -74,6 +76,7 @@ pub(crate) struct Sql {
 }
 
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags of a command line are just that")]
 pub(crate) struct Apply {
     /// The datasets.toml
     pub(crate) file: PathBuf,

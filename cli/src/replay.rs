@@ -87,3 +87,51 @@ pub(crate) fn shown_digest(item: &PartitionItem) -> Option<Digest> {
     let parked = parked.and_then(|parked| parked.digest.clone());
     parked.or_else(|| item.batch.as_ref()?.listed.as_ref().map(|listed| listed.digest.clone()))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn asked(accept: &[&str], digest: Option<&str>) -> arguments::Replay {
+        arguments::Replay {
+            dataset: "orders".to_owned(),
+            partition: "dt=2026-11-01".to_owned(),
+            reason: None,
+            no_force: false,
+            accept: accept.iter().map(|kind| (*kind).to_owned()).collect(),
+            digest: digest.map(str::to_owned),
+            json: false,
+        }
+    }
+
+    fn item(parked: &Value) -> PartitionItem {
+        let item = json!({ "marked": 3, "built": 2, "marked_at": 0, "fence": 4, "parked": parked });
+        serde_json::from_value(item).unwrap()
+    }
+
+    #[test]
+    fn what_is_accepted_goes_with_the_listing_that_was_seen() {
+        let parked = item(&json!({ "generation": 3, "digest": "seen", "kind": "empty_source", "message": "m" }));
+        let accepted = accept(&asked(&["empty_source", "row_drop"], None), Some(&parked)).unwrap().unwrap();
+        assert_eq!((accepted.kinds.len(), accepted.digest), (2, Some(Digest::stored("seen"))));
+        let given = accept(&asked(&["empty_source"], Some("given")), Some(&parked)).unwrap().unwrap();
+        assert_eq!(given.digest, Some(Digest::stored("given")));
+    }
+
+    #[test]
+    fn a_listing_from_before_the_newest_mark_is_not_taken_for_it() {
+        let old = item(&json!({ "generation": 2, "digest": "old", "kind": "empty_source", "message": "m" }));
+        assert!(matches!(accept(&asked(&["empty_source"], None), Some(&old)), Err(Failure::Refused(_))));
+        assert!(matches!(accept(&asked(&["empty_source"], None), None), Err(Failure::Refused(_))));
+        assert_eq!(accept(&asked(&["foreign_rows"], None), None).unwrap().unwrap().digest, None);
+    }
+
+    #[test]
+    fn only_what_may_be_accepted_is() {
+        assert_eq!(accept(&asked(&[], None), None), Ok(None));
+        let refused = accept(&asked(&["duplicate_keys"], None), None);
+        assert!(matches!(refused, Err(Failure::Usage(told)) if told.contains("row_drop")));
+    }
+}

@@ -38,9 +38,9 @@ pub(crate) async fn run(arguments: &Show) -> Result<Outcome, Failure> {
     let mut text = format!("{NAME}{}{PLAIN}: {colour}{}{PLAIN}\n", seen.id, story.state.name());
     for (label, told) in &story.lines {
         // Writing to a String can't fail.
-        let _ = writeln!(text, "  {label:<10}{told}");
+        let _ = writeln!(text, "  {label:<11}{told}");
     }
-    let _ = writeln!(text, "  {:<10}{}", "next", story.next);
+    let _ = writeln!(text, "  {:<11}{}", "next", story.next);
     console::print(&text)?;
     Ok(Outcome::Done)
 }

@@ -1,5 +1,8 @@
 //! The commands that need nobody: `validate`, `explain`, `sql`, as a shell sees them.
 
+#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+use std::fmt::Write as _;
 use std::process::{Command, Output, Stdio};
 use std::{env, fs};
 
@@ -47,7 +50,7 @@ impl Folder {
         let mut text = format!("exit {}\n", output.status.code().unwrap());
         for (name, bytes) in [("out", output.stdout), ("err", output.stderr)] {
             for line in String::from_utf8(bytes).unwrap().lines() {
-                text.push_str(&format!("{name}: {line}\n"));
+                writeln!(text, "{name}: {line}").unwrap();
             }
         }
         text

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 use tidemark_domain::apply::{Ownership, Status};
 use tidemark_domain::definition::ForeignRows;
+use tidemark_domain::id::PartitionName;
 use tidemark_engine::apply::{DatasetPlan, Done, Plan};
 
 use crate::console::{BAD, FAINT, GOOD, NAME, PLAIN, WARN};
@@ -83,7 +84,7 @@ fn write_epoch(text: &mut String, dataset: &DatasetPlan, ownership: Ownership) {
 
 fn write_partitions(text: &mut String, dataset: &DatasetPlan) {
     if dataset.comparison.marks {
-        let names: Vec<&str> = dataset.marks.iter().map(|name| name.as_str()).collect();
+        let names: Vec<&str> = dataset.marks.iter().map(PartitionName::as_str).collect();
         let _ = writeln!(text, "  marks {}{}", count(names.len(), "partition"), named(&names));
     }
     if dataset.stay > 0 {

@@ -71,7 +71,8 @@ pub(crate) fn story(
         format!("{} times, last {}; built up to {}", item.marked, when(item.marked_at, now), item.built),
     ));
     if let Some(parked) = &item.parked {
-        lines.push(("parked", parked_line(parked, item, now)));
+        let label = if item.rests_parked() { "parked" } else { "was parked" };
+        lines.push((label, parked_line(parked, item, now)));
     }
     if let Some(holds) = &item.holds {
         let until = item.not_before.map(|at| format!(", until {}", when(at, now))).unwrap_or_default();
@@ -202,5 +203,128 @@ fn when(at: Timestamp, now: Timestamp) -> String {
         0 => format!("{rounded} (now)"),
         1.. => format!("{rounded} (in {size} {unit}{plural})"),
         _ => format!("{rounded} ({size} {unit}{plural} ago)"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use serde_json::{Value, json};
+    use tidemark_domain::definition::parse;
+
+    use super::*;
+
+    const ORDERS: &str = r#"
+[orders]
+source = "s3://lake-raw/orders/"
+layout = "dt={dt}/"
+format = "parquet"
+target = "sales.orders"
+columns = ["order_id bigint"]
+[orders.partition.dt]
+type = "date"
+"#;
+    const MINUTE: i64 = 60_000;
+
+    /// Ten minutes after 1970 began, of an item with these fields over the plainest there is.
+    fn told(mode: &str, fields: &Value) -> String {
+        let definition = parse(ORDERS).unwrap().remove(0);
+        let head = json!({
+            "hash": definition.hash(), "epoch": 1, "mode": mode, "concurrency": "table", "since": 0, "by": "alice",
+        });
+        let head: Head = serde_json::from_value(head).unwrap();
+        let mut item = json!({ "marked": 3, "built": 2, "marked_at": 5 * MINUTE, "fence": 4 });
+        item.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        let item: PartitionItem = serde_json::from_value(item).unwrap();
+        let now = Timestamp::from_millisecond(10 * MINUTE).unwrap();
+        let story = story(&head, &definition, Some(&item), SignedDuration::from_secs(30), now);
+        let mut lines = vec![story.state.name().to_owned()];
+        lines.extend(story.lines.iter().map(|(label, line)| format!("{label}: {line}")));
+        lines.push(format!("next: {}", story.next));
+        lines.join("\n")
+    }
+
+    #[test]
+    fn a_partition_at_rest() {
+        let last = json!({
+            "batch": "01936000-0000-7000-8000-000000000001", "generation": 3, "fence": 4, "digest": "d", "inventory": "i",
+            "rows": 10, "took_seconds": 7, "committed_at": 6 * MINUTE,
+        });
+        expect![[r#"
+            clean
+            marked: 3 times, last 1970-01-01T00:05:00Z (5 minutes ago); built up to 3
+            last: batch 01936000-0000-7000-8000-000000000001 of generation 3: 10 rows, committed 1970-01-01T00:06:00Z (4 minutes ago), took 7 s
+            next: nothing, until a file changes or it is replayed"#]].assert_eq(&told("active", &json!({ "built": 3, "last": last })));
+    }
+
+    #[test]
+    fn a_dirty_partition() {
+        let due = json!({ "work": "orders", "due_at": 11 * MINUTE, "dirty_since": 5 * MINUTE });
+        expect![[r#"
+            dirty
+            marked: 3 times, last 1970-01-01T00:05:00Z (5 minutes ago); built up to 2
+            last: nothing was committed yet
+            next: a rebuild, as soon as a worker has its message; sweep wakes it 1970-01-01T00:11:00Z (in 60 seconds)"#]].assert_eq(&told("active", &due));
+        expect![[r#"
+            dirty
+            dataset: paused by alice, 1970-01-01T00:00:00Z (10 minutes ago)
+            marked: 3 times, last 1970-01-01T00:05:00Z (5 minutes ago); built up to 2
+            last: nothing was committed yet
+            next: nothing, until the dataset is resumed"#]].assert_eq(&told("paused", &due));
+    }
+
+    #[test]
+    fn a_partition_that_is_held() {
+        let held = json!({
+            "work": "orders", "due_at": 12 * MINUTE, "dirty_since": 5 * MINUTE, "not_before": 12 * MINUTE,
+            "holds": { "kind": "empty_source", "count": 2 }, "unresolved": true,
+        });
+        expect![[r#"
+            held
+            marked: 3 times, last 1970-01-01T00:05:00Z (5 minutes ago); built up to 2
+            held: for empty_source, 2 times in a row, until 1970-01-01T00:12:00Z (in 2 minutes)
+            unresolved: a batch ended whose swap may still land; it is shut out before anything else
+            last: nothing was committed yet
+            next: a rebuild, 1970-01-01T00:12:00Z (in 2 minutes)"#]].assert_eq(&told("active", &held));
+    }
+
+    #[test]
+    fn a_parked_partition() {
+        let parked = json!({
+            "parked": { "generation": 3, "digest": "ab", "kind": "empty_source", "message": "nothing is listed" },
+            "parked_work": "orders", "parked_since": 9 * MINUTE,
+        });
+        expect![[r#"
+            parked
+            marked: 3 times, last 1970-01-01T00:05:00Z (5 minutes ago); built up to 2
+            parked: 1970-01-01T00:09:00Z (60 seconds ago), at generation 3, for empty_source: nothing is listed (digest ab)
+            last: nothing was committed yet
+            next: nothing, until a file changes or it is replayed: mend the files, or `tidemark replay` with --accept"#]].assert_eq(&told("active", &parked));
+    }
+
+    #[test]
+    fn a_partition_being_built() {
+        let batch = json!({
+            "id": "01936000-0000-7000-8000-000000000002", "fence": 4, "covers": 3, "phase": "staging", "attempt": 1,
+            "definition": parse(ORDERS).unwrap()[0].hash(), "epoch": 1, "began_at": 8 * MINUTE,
+            "statement_timeout_seconds": 1800,
+            "listed": { "digest": "d", "inventory": "i", "objects": 2, "bytes": 99 },
+            "statement": { "token": "t", "submitted_at": 9 * MINUTE, "id": "s-1" },
+        });
+        let building = json!({
+            "batch": batch, "work": "orders", "due_at": 13 * MINUTE, "dirty_since": 5 * MINUTE, "tries": 1,
+        });
+        expect![[r#""#]].assert_eq(&told("active", &building));
+    }
+
+    #[test]
+    fn times_are_told_in_their_greatest_unit() {
+        let at = |seconds: i64| {
+            when(Timestamp::from_second(1_000_000 + seconds).unwrap(), Timestamp::from_second(1_000_000).unwrap())
+        };
+        assert_eq!(at(0), "1970-01-12T13:46:40Z (now)");
+        assert_eq!(at(-1), "1970-01-12T13:46:39Z (1 second ago)");
+        assert_eq!(at(125), "1970-01-12T13:48:45Z (in 2 minutes)");
+        assert!(at(-7_200).ends_with("(2 hours ago)") && at(-200_000).ends_with("(2 days ago)"));
     }
 }

@@ -1,5 +1,7 @@
 //! Applying definitions, on the in-memory twins and a Redshift that answers apply's questions.
 
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "what fails here fails the test")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
