@@ -91,8 +91,8 @@ pub(crate) fn story(
     if item.is_forced() {
         lines.push(("forced", "it is rebuilt whether its files changed or not".to_owned()));
     }
-    if item.tries > 0 {
-        lines.push(("tries", format!("{} takes in a row died without a trace", item.tries)));
+    if item.tries > 1 {
+        lines.push(("tries", format!("the last {} takes wrote nothing; the newest may be at work", item.tries)));
     }
     lines.push((
         "last",
@@ -270,7 +270,8 @@ type = "date"
             dataset: paused by alice, 1970-01-01T00:00:00Z (10 minutes ago)
             marked: 3 times, last 1970-01-01T00:05:00Z (5 minutes ago); built up to 2
             last: nothing was committed yet
-            next: nothing, until the dataset is resumed"#]].assert_eq(&told("paused", &due));
+            next: nothing, until the dataset is resumed"#]]
+        .assert_eq(&told("paused", &due));
     }
 
     #[test]
@@ -285,7 +286,8 @@ type = "date"
             held: for empty_source, 2 times in a row, until 1970-01-01T00:12:00Z (in 2 minutes)
             unresolved: a batch ended whose swap may still land; it is shut out before anything else
             last: nothing was committed yet
-            next: a rebuild, 1970-01-01T00:12:00Z (in 2 minutes)"#]].assert_eq(&told("active", &held));
+            next: a rebuild, 1970-01-01T00:12:00Z (in 2 minutes)"#]]
+        .assert_eq(&told("active", &held));
     }
 
     #[test]
@@ -312,9 +314,15 @@ type = "date"
             "statement": { "token": "t", "submitted_at": 9 * MINUTE, "id": "s-1" },
         });
         let building = json!({
-            "batch": batch, "work": "orders", "due_at": 13 * MINUTE, "dirty_since": 5 * MINUTE, "tries": 1,
+            "batch": batch, "work": "orders", "due_at": 13 * MINUTE, "dirty_since": 5 * MINUTE, "tries": 2,
         });
-        expect![[r#""#]].assert_eq(&told("active", &building));
+        expect![[r#"
+            building
+            marked: 3 times, last 1970-01-01T00:05:00Z (5 minutes ago); built up to 2
+            batch: 01936000-0000-7000-8000-000000000002 staging, covers generation 3, begun 1970-01-01T00:08:00Z (2 minutes ago), 2 objects of 99 bytes, its statement s-1 submitted 1970-01-01T00:09:00Z (60 seconds ago)
+            tries: the last 2 takes wrote nothing; the newest may be at work
+            last: nothing was committed yet
+            next: the batch goes on, as soon as a worker has its message; sweep wakes it 1970-01-01T00:13:00Z (in 3 minutes)"#]].assert_eq(&told("active", &building));
     }
 
     #[test]
