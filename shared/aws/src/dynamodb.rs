@@ -112,7 +112,8 @@ impl StateTable {
                 _ => return Err(Fault::of("UpdateItem", &error).into()),
             }
         }
-        Err(StateError::Unavailable { message: last.unwrap_or_default(), effect: Effect::NotApplied })
+        // An attempt inside the SDK whose answer was lost may have been applied; here no token tells.
+        Err(StateError::Unavailable { message: last.unwrap_or_default(), effect: Effect::Unknown })
     }
 
     async fn write_all(&self, updates: &[Update], token: &str) -> Result<Written, StateError> {
