@@ -31,6 +31,8 @@
 //! - `UNLOAD`, `ALTER TABLE APPEND`, `MERGE … REMOVE DUPLICATES`, `QUALIFY`, `LISTAGG`, `DECODE`, navigation in SUPER,
 //!   external tables, materialised views, cursors, OUT arguments, NONATOMIC procedures: refused.
 //! - COPY of ORC, Avro, fixed width, jsonpaths, `ESCAPE`, `NOLOAD`: refused.
+//! - A fault of a Parquet file is told in the statement's error only; `sys_load_error_detail` gets rows from text files.
+//! - `Position` counts in the statement as it was translated.
 //! - Trailing blanks matter in comparisons of VARCHAR here; they don't in Redshift.
 //! - A cast to `varchar(n)` cuts by characters here, by bytes in Redshift. Columns count bytes, as Redshift does.
 //! - `AVG` of integers gives a fraction here, an integer there.
