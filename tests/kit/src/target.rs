@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
+use tidemark_local::wait_until;
+
 use crate::dataset::Partition;
+use crate::story::PATIENCE;
 use crate::world::World;
 
 /// A partition as it stands in its target.
@@ -97,16 +100,19 @@ impl World {
         Ok(files)
     }
 
-    /// In which of the four states a batch was found by the take that went on with it, by rebuild's log.
+    /// In which of the four states a batch was found by the take that went on with it, by rebuild's log: it comes a moment
+    /// after what it tells of.
     pub async fn found_state(&self, batch: &str) -> Result<String> {
-        let logs = self.stack.function_logs(self.stack.output("RebuildFunctionName")?).await?;
-        let told = logs.iter().filter(|line| line.contains(batch)).find_map(|line| {
-            let line: Value = serde_json::from_str(line).ok()?;
+        let rebuild = self.stack.output("RebuildFunctionName")?;
+        let told = |line: &String| {
+            let line: Value = serde_json::from_str(line).ok().filter(|_| line.contains(batch))?;
             let fields = line.get("fields").unwrap_or(&line);
-            let found = fields.get("found")?.as_str()?.strip_prefix("Some(")?.strip_suffix(')')?;
-            Some(words(found))
-        });
-        told.with_context(|| format!("rebuild's log does not tell in which state batch {batch} was found"))
+            Some(words(fields.get("found")?.as_str()?.strip_prefix("Some(")?.strip_suffix(')')?))
+        };
+        wait_until(&format!("rebuild's log to tell in which state it found batch {batch}"), PATIENCE, || async {
+            Ok(self.stack.function_logs(rebuild).await?.iter().find_map(told))
+        })
+        .await
     }
 
     /// How many COPY statements have loaded a batch's staging table.
