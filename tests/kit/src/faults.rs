@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, ensure};
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::AttributeValue;
+use aws_sdk_sqs::types::QueueAttributeName;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -32,24 +33,27 @@ impl World {
         Ok(())
     }
 
-    /// Makes each COPY from now on, of every world, take at least so long; 0 ends it.
+    /// Makes each COPY of this world from now on take at least so long; 0 ends it.
     pub async fn slow_copy(&self, seconds: u32) -> Result<()> {
-        self.redshift_fault("copy_delay", &json!({ "seconds": seconds })).await
+        self.redshift_fault("copy_delay", json!({ "seconds": seconds })).await
     }
 
-    /// Redshift's Data API answers every call, of every world, with 503 for so long.
+    /// Redshift's Data API answers every call of this world with 503 for so long.
     pub async fn redshift_down(&self, seconds: u32) -> Result<()> {
-        self.redshift_fault("down", &json!({ "seconds": seconds })).await
+        self.redshift_fault("down", json!({ "seconds": seconds })).await
     }
 
-    /// The next calls of an operation of the Data API, of every world, are answered with an error.
+    /// The next calls this world makes of an operation of the Data API are answered with an error.
     pub async fn redshift_refuses(&self, operation: &str, code: &str, times: u32) -> Result<()> {
-        self.redshift_fault("faults", &json!({ "operation": operation, "code": code, "times": times })).await
+        self.redshift_fault("faults", json!({ "operation": operation, "code": code, "times": times })).await
     }
 
-    /// Ends all faults.
-    pub async fn redshift_well(&self) -> Result<()> {
-        self.redshift_fault("reset", &json!({})).await
+    /// Makes messages that were received and not deleted come back so soon: a template's time-outs are long.
+    pub async fn come_back_after(&self, queue: Queue, seconds: u32) -> Result<()> {
+        let set = self.sqs.set_queue_attributes().queue_url(self.url(queue)?);
+        let set = set.attributes(QueueAttributeName::VisibilityTimeout, seconds.to_string());
+        set.send().await.context("cannot change a queue")?;
+        Ok(())
     }
 
     /// Forgets every message of a queue, as if it had been lost.
@@ -77,8 +81,9 @@ impl World {
         }
     }
 
-    /// `POST /_local/<path>` of the local Redshift Data API.
-    async fn redshift_fault(&self, path: &str, body: &Value) -> Result<()> {
+    /// `POST /_local/<path>` of the local Redshift Data API: it meets this world's account only.
+    async fn redshift_fault(&self, path: &str, mut body: Value) -> Result<()> {
+        body["account"] = self.stack.account().into();
         let body = body.to_string();
         let endpoint = self.cloud.redshift_endpoint();
         let address = endpoint.strip_prefix("http://").context("the endpoint is no http address")?;

@@ -84,7 +84,9 @@ impl World {
         let cloud = LocalCloud::shared().await?;
         let account = cloud.fresh_account();
         let bucket = format!("{BUCKET}-{account}");
-        let options = StackOptions::new("tidemark", account)
+        // A name of its own: the emulator ends the processes of every function of a name when one of them is created.
+        let name = format!("tidemark-{}", account.get(9..).unwrap_or_default());
+        let options = StackOptions::new(name, account)
             .with("DataBucketName", bucket)
             .with("SettleSeconds", settings.settle_seconds.to_string())
             .with("RebuildTimeoutSeconds", settings.rebuild_timeout_seconds.to_string())

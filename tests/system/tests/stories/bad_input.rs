@@ -20,6 +20,7 @@ async fn gather(world: &World, queue: Queue, count: usize) -> Result<Vec<Message
 #[tokio::test]
 async fn malformed_events_reach_the_dead_letter_queue_and_neighbours_are_marked() -> Result<()> {
     let world = World::new().await?;
+    world.come_back_after(Queue::Events, 1).await?;
     let bucket = world.stack.data_bucket();
     let event = |record: serde_json::Value| json!({ "Records": [record] }).to_string();
     let malformed = [

@@ -5,6 +5,7 @@
 mod bad_input;
 mod bad_source;
 mod emptied;
+mod faults;
 mod hostile_keys;
 mod main_job;
 mod replays;

@@ -1,21 +1,8 @@
 //! What fails around the main job: killed functions, a slow, silent or throttling Redshift. All of it heals by itself.
-//!
-//! The faults are those of the whole local Redshift, so these tests take turns; that is why they have a cloud of their own.
 
 use anyhow::Result;
 use tidemark_kit::state::Item;
 use tidemark_kit::{Dataset, Partition, World, orders};
-use tokio::sync::{Mutex, MutexGuard};
-
-static TURN: Mutex<()> = Mutex::const_new(());
-
-/// A world alone on its cloud, with no fault in it.
-async fn alone() -> Result<(World, MutexGuard<'static, ()>)> {
-    let turn = TURN.lock().await;
-    let world = World::new().await?;
-    world.redshift_well().await?;
-    Ok((world, turn))
-}
 
 async fn wait_loading(world: &World, day: &Partition) -> Result<Item> {
     let probe = || async { Ok(world.item(day).await?.filter(Item::is_loading)) };
@@ -24,7 +11,7 @@ async fn wait_loading(world: &World, day: &Partition) -> Result<Item> {
 
 #[tokio::test]
 async fn rebuild_killed_while_copy_runs_is_found_during_staging_and_loads_once() -> Result<()> {
-    let (world, _turn) = alone().await?;
+    let world = World::new().await?;
     let day = Dataset::Orders.day("2026-11-01");
     world.slow_copy(4).await?;
     world.put_orders(&day.file("a.parquet"), &orders::orders(0, 100)).await?;
@@ -42,7 +29,7 @@ async fn rebuild_killed_while_copy_runs_is_found_during_staging_and_loads_once()
 
 #[tokio::test]
 async fn a_copy_that_outlives_several_invocations_is_made_once() -> Result<()> {
-    let (world, _turn) = alone().await?;
+    let world = World::new().await?;
     let day = Dataset::Orders.day("2026-11-01");
     world.slow_copy(25).await?; // rebuild has 10 seconds
     world.put_orders(&day.file("a.parquet"), &orders::orders(0, 100)).await?;
@@ -56,7 +43,7 @@ async fn a_copy_that_outlives_several_invocations_is_made_once() -> Result<()> {
 
 #[tokio::test]
 async fn a_redshift_that_is_down_for_a_while_parks_nothing() -> Result<()> {
-    let (world, _turn) = alone().await?;
+    let world = World::new().await?;
     let day = Dataset::Orders.day("2026-11-01");
     world.redshift_down(5).await?;
     world.put_orders(&day.file("a.parquet"), &orders::orders(0, 100)).await?;
@@ -66,7 +53,7 @@ async fn a_redshift_that_is_down_for_a_while_parks_nothing() -> Result<()> {
 
 #[tokio::test]
 async fn throttling_is_waited_out() -> Result<()> {
-    let (world, _turn) = alone().await?;
+    let world = World::new().await?;
     let day = Dataset::Orders.day("2026-11-01");
     for operation in ["BatchExecuteStatement", "DescribeStatement", "GetStatementResult"] {
         world.redshift_refuses(operation, "ThrottlingException", 3).await?;
