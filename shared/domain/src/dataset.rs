@@ -67,21 +67,23 @@ impl Head {
         serde_json::from_value(serde_json::Value::Object(item.clone().into_iter().collect()))
     }
 
-    /// Halts an active dataset. A paused or retired one stays what it is.
-    pub fn halt(dataset: &DatasetName, why: &str, now: Timestamp) -> Update {
+    /// Halts an active dataset. A paused or retired one stays what it is; one that is halted stays so since it was.
+    pub fn halt(&self, dataset: &DatasetName, why: &str, now: Timestamp) -> Update {
+        let mut changes = vec![
+            Change::Set("mode", "halted".into()),
+            Change::Set("why", why.into()),
+            Change::Set("probe_at", (now + PROBE_EVERY).as_millisecond().into()),
+        ];
+        if self.mode != Mode::Halted {
+            changes.extend([Change::Set("since", now.as_millisecond().into()), Change::Set("by", "rebuild".into())]);
+        }
         Update {
             key: Self::key(dataset),
             conditions: vec![Condition::Any(vec![
                 Condition::Equals("mode", "active".into()),
                 Condition::Equals("mode", "halted".into()),
             ])],
-            changes: vec![
-                Change::Set("mode", "halted".into()),
-                Change::Set("why", why.into()),
-                Change::Set("since", now.as_millisecond().into()),
-                Change::Set("by", "rebuild".into()),
-                Change::Set("probe_at", (now + PROBE_EVERY).as_millisecond().into()),
-            ],
+            changes,
         }
     }
 

@@ -70,7 +70,9 @@ pub fn failure(item: &PartitionItem, kind: FailureKind, message: &str, now: Time
             hold(now + pause.min(LONGEST_HOLD), true, held == ALARM_AFTER_HOLDS)
         }
         FailureKind::SourceChanged | FailureKind::EpochOver => {
-            hold(now + spread(SignedDuration::from_secs(5), jitter), false, false)
+            // Shortly; ever longer where it goes on so, since each time costs Redshift a statement.
+            let pause = SignedDuration::from_secs(5).saturating_mul(1 << held.min(5));
+            hold(now + spread(pause, jitter), false, false)
         }
         FailureKind::TooSlow if held == 0 => hold(now + spread(SignedDuration::from_secs(30), jitter), false, true),
         FailureKind::TooSlow

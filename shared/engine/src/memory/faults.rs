@@ -61,6 +61,7 @@ pub struct Plan(Arc<Mutex<State>>);
 struct State {
     steps: Vec<Step>,
     fault: Option<(usize, Fault)>,
+    down: Option<&'static str>,
     takes_turns: bool,
     dead: bool,
 }
@@ -74,6 +75,11 @@ impl Plan {
     /// `fault` happens at step `number`, from 1, and nothing else goes wrong.
     pub fn at(number: usize, fault: Fault) -> Self {
         Self(Arc::new(Mutex::new(State { fault: Some((number, fault)), ..State::default() })))
+    }
+
+    /// Every call whose name begins with `calls`, such as `queue.`, fails without effect: a service is down.
+    pub fn down(calls: &'static str) -> Self {
+        Self(Arc::new(Mutex::new(State { down: Some(calls), ..State::default() })))
     }
 
     /// The same plan, but every call waits for one more poll before it is made: whoever polls several workers decides in which
@@ -116,6 +122,9 @@ impl Plan {
         let mut state = lock(&self.0);
         let number = state.steps.len() + 1;
         state.steps.push(Step { number, call });
+        if state.down.is_some_and(|calls| call.starts_with(calls)) {
+            return Some(Fault::FailBefore);
+        }
         state.fault.filter(|(at, _)| *at == number).map(|(_, fault)| fault)
     }
 

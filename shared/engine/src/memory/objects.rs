@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -47,6 +48,7 @@ struct Store {
     buckets: BTreeMap<String, BTreeMap<String, Object>>,
     changes: Vec<ObjectChange>,
     page: usize,
+    page_takes: Duration,
 }
 
 #[derive(Debug, Clone)]
@@ -61,12 +63,18 @@ impl MemoryObjects {
     /// A store with these buckets, empty.
     pub fn new(clock: ManualClock, buckets: &[&str]) -> Self {
         let buckets = buckets.iter().map(|name| ((*name).to_owned(), BTreeMap::new())).collect();
-        Self { clock, store: Arc::new(Mutex::new(Store { buckets, changes: vec![], page: PAGE })) }
+        let store = Store { buckets, changes: vec![], page: PAGE, page_takes: Duration::ZERO };
+        Self { clock, store: Arc::new(Mutex::new(store)) }
     }
 
     /// Makes pages smaller, 1 to 1,000, so that few objects make many pages.
     pub fn set_page_size(&self, page: usize) {
         lock(&self.store).page = page.clamp(1, PAGE);
+    }
+
+    /// Lets every page of a listing take so long.
+    pub fn set_page_time(&self, takes: Duration) {
+        lock(&self.store).page_takes = takes;
     }
 
     /// Removes an object as a delete would; `false` where there was none.
@@ -77,6 +85,13 @@ impl MemoryObjects {
             store.changes.push(ObjectChange::Removed { bucket: bucket.to_owned(), key: key.to_owned() });
         }
         removed
+    }
+
+    /// Puts an object whose event is lost.
+    pub fn put_unseen(&self, bucket: &str, key: &str, text: &str) {
+        if self.store(bucket, key, Bytes::copy_from_slice(text.as_bytes()), "").is_ok() {
+            lock(&self.store).changes.pop();
+        }
     }
 
     /// Moves an object into an archive tier, or restores it; `false` where there is none.
@@ -176,7 +191,9 @@ impl Objects for MemoryObjects {
     ) -> Result<Page, ObjectError> {
         // S3 ignores `start_after` where a continuation token is given.
         let after = next.or(start_after).unwrap_or("");
-        lock(&self.store).list(bucket, prefix, delimiter, after)
+        let store = lock(&self.store);
+        self.clock.advance(store.page_takes);
+        store.list(bucket, prefix, delimiter, after)
     }
 
     async fn read_tail(&self, bucket: &str, key: &str, etag: &str, length: u64) -> Result<Bytes, ObjectError> {

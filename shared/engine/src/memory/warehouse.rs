@@ -163,6 +163,17 @@ impl MemoryWarehouse {
         lock(&self.cluster).ends.push((suffix.to_owned(), end));
     }
 
+    /// Forgets how executions were to end that didn't end yet.
+    pub fn forget_ends(&self) {
+        lock(&self.cluster).ends.clear();
+    }
+
+    /// Lets the system views tell that this session holds the lock that others wait for.
+    pub fn set_blocker(&self, pid: i64, user: &str) {
+        let mode = Field::Text("AccessExclusiveLock".to_owned());
+        lock(&self.cluster).views.blockers = vec![vec![Field::Long(pid), Field::Text(user.to_owned()), mode]];
+    }
+
     /// What hasn't ended, oldest first.
     pub fn running(&self) -> Vec<Running> {
         let cluster = self.settled();
@@ -194,6 +205,12 @@ impl MemoryWarehouse {
     /// Puts rows into a target that no batch wrote.
     pub fn put_rows(&self, target: &TableName, condition: &str, keys: &[&str]) -> Result<(), String> {
         self.settled().database.put_rows(&table(target)?, condition, keys);
+        Ok(())
+    }
+
+    /// Takes a row out of a target, as somebody's own DELETE.
+    pub fn take_row(&self, target: &TableName, condition: &str, key: &str) -> Result<(), String> {
+        self.settled().database.take_row(&table(target)?, condition, key);
         Ok(())
     }
 

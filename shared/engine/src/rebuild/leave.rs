@@ -105,7 +105,7 @@ impl Worker<'_> {
             self.alert(&subject, &format!("{why}\n`tidemark doctor` finds it; it goes on by itself once mended."))
                 .await?;
         }
-        let halted = self.engine.write(&[Head::halt(&self.seen.id.dataset, why, self.now())]).await?;
+        let halted = self.engine.write(&[self.seen.head.halt(&self.seen.id.dataset, why, self.now())]).await?;
         tracing::error!(why, halted = matches!(halted, Written::Applied { .. }), "the dataset is halted");
         let update = writes::record(&self.seen.id, self.fence, &keep.left_in_order());
         if self.finish(update, None).await?.is_some() {

@@ -1,9 +1,15 @@
-//! The engine on the in-memory twins: the main job, and every fault at every step of it.
+//! The engine on the in-memory twins: the main job, every fault at every step of it, and what goes wrong around it.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test whose world breaks fails")]
 
 mod faults;
+mod guards;
+mod limits;
+mod modes;
+mod outages;
 mod overtaken;
+mod parquet;
 mod rebuild;
 mod simulation;
+mod troubles;
 mod world;

@@ -64,8 +64,9 @@ async fn a_two_hour_copy_is_loaded_once() {
     world.put("dt=2026-11-01/a.csv", "1\n").await;
     world.rest("").await;
     world.assert_true("a long COPY").await;
-    let stages = world.warehouse.submitted().iter().filter(|name| name.ends_with("/stage")).count();
-    assert_eq!(stages, 1, "I11: a COPY is made once");
+    let stages = world.warehouse.submitted().into_iter().filter(|name| name.ends_with("/stage")).collect::<Vec<_>>();
+    let batch = world.item(DAY).last.unwrap().batch;
+    assert_eq!(stages, [format!("tidemark/orders/{DAY}/{batch}/stage")], "I11: a COPY is made once, by one batch");
     let fence = world.item(DAY).fence;
     assert!(fence.0 > 20, "it was handed off again and again: fence {fence}");
 }
@@ -147,7 +148,7 @@ async fn a_message_nobody_can_read_goes_to_the_dead_letters() {
 }
 
 #[tokio::test]
-async fn a_worker_that_was_overtaken_stops() {
+async fn a_worker_whose_copy_outlives_it_hands_off_and_its_copy_is_found_again() {
     let mut world = World::new(TOML).await;
     world.put("dt=2026-11-01/a.csv", "1\n").await;
     world.mark().await;

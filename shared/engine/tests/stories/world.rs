@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
 use tidemark_domain::apply::{Hand, store_catalog, store_head, store_version};
+use tidemark_domain::dataset::Head;
 use tidemark_domain::definition::{Definition, parse};
 use tidemark_domain::id::{Epoch, PartitionId, PartitionName, StackName};
 use tidemark_domain::partition::PartitionItem;
@@ -195,6 +196,53 @@ impl World {
             self.sweep().await;
         }
         panic!("not at rest: {context}\n{:#?}\nqueue: {}, due: {:?}", self.items(), self.queue.len(), self.due().await);
+    }
+
+    /// Half a minute passes, then everything that waits is handled once; so many times.
+    pub(crate) async fn rounds(&mut self, rounds: usize) {
+        for _ in 0..rounds {
+            self.clock.advance(Duration::from_secs(30));
+            self.sweep().await;
+            self.mark().await;
+            for _ in 0..MESSAGES {
+                if self.rebuild().await.is_none() {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// An operator's message for a partition, with more fields such as `"accept":["row_drop"]`.
+    pub(crate) fn replay(&self, partition: &str, fields: &serde_json::Value) {
+        let mut body = serde_json::json!({"version": 1, "dataset": "orders", "partition": partition});
+        body.as_object_mut().unwrap().extend(fields.as_object().cloned().unwrap_or_default());
+        self.queue.put(&body.to_string(), "by hand");
+    }
+
+    /// The dataset's head.
+    pub(crate) fn head(&self) -> Head {
+        Head::from_item(&self.state.item(&Head::key(&self.definition.name)).unwrap()).unwrap()
+    }
+
+    /// Changes attributes of the dataset's head, past all conditions.
+    pub(crate) fn set_head(&self, fields: &[(&str, serde_json::Value)]) {
+        let key = Head::key(&self.definition.name);
+        let mut item = self.state.item(&key).unwrap();
+        item.extend(fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+        self.state.put(key, item);
+    }
+
+    /// Stores another version of the definition and puts it in force, without marking anything.
+    pub(crate) async fn put_in_force(&mut self, toml: &str, epoch: Epoch) {
+        let definition = parse(toml).unwrap().remove(0);
+        self.state.write(&[store_version(&definition, &definition.hash())], "apply").await.unwrap();
+        self.set_head(&[("hash", definition.hash().as_str().into()), ("epoch", epoch.0.into())]);
+        self.definition = definition;
+    }
+
+    /// How often a statement whose name ends with `suffix` was submitted.
+    pub(crate) fn submitted(&self, suffix: &str) -> usize {
+        self.warehouse.submitted().iter().filter(|name| name.ends_with(suffix)).count()
     }
 
     pub(crate) async fn due(&self) -> Vec<String> {

@@ -47,6 +47,8 @@ pub(super) struct Database {
 pub(super) struct Views {
     loads: BTreeMap<i64, Load>,
     queries: i64,
+    /// Who holds the lock that others wait for: pid, user, mode.
+    pub(super) blockers: Rows,
 }
 
 impl Views {
@@ -78,6 +80,12 @@ impl Database {
     pub(super) fn put_rows(&mut self, table: &str, condition: &str, keys: &[&str]) {
         let rows = self.target.entry((table.to_owned(), condition.to_owned())).or_default();
         rows.extend(keys.iter().map(|key| TargetRow { key: (*key).to_owned(), tag: None }));
+    }
+
+    /// Takes out the rows of this key.
+    pub(super) fn take_row(&mut self, table: &str, condition: &str, key: &str) {
+        let rows = self.target.entry((table.to_owned(), condition.to_owned())).or_default();
+        rows.retain(|row| row.key != key);
     }
 
     pub(super) fn fence(&self, table: &str, partition: &str) -> Option<i64> {

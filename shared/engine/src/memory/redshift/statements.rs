@@ -175,8 +175,8 @@ impl<'a> Transaction<'a> {
         if sql.starts_with("SELECT f.stored_fence, b.batch_id, ") {
             return self.look(sql);
         }
-        if sql.starts_with("SELECT DISTINCT pid, TRIM(txn_owner), TRIM(lock_mode) FROM svv_transactions") {
-            return Some(Ok(Some(vec![])));
+        if sql.starts_with("SELECT DISTINCT holder.pid, TRIM(holder.txn_owner), TRIM(holder.lock_mode)\n") {
+            return Some(Ok(Some(self.views.blockers.clone())));
         }
         None
     }
