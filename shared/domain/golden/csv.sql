@@ -148,10 +148,9 @@ SET statement_timeout TO 1800000;
 -- 2
 SET timezone TO 'UTC';
 -- 3
-SELECT DISTINCT pid, TRIM(txn_owner), TRIM(lock_mode) FROM svv_transactions
-WHERE granted AND pid <> pg_backend_pid() AND relation IN (
-SELECT CAST(c.oid AS integer) FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
-WHERE (n.nspname = 'web' AND c.relname = 'events') OR (n.nspname = 'tidemark' AND c.relname = 'fence_web_events_621eca1235'));
+SELECT DISTINCT holder.pid, TRIM(holder.txn_owner), TRIM(holder.lock_mode)
+FROM svv_transactions AS waiter JOIN svv_transactions AS holder ON holder.relation = waiter.relation
+WHERE waiter.pid = 42 AND NOT waiter.granted AND holder.granted AND holder.pid <> waiter.pid;
 
 ---- tidemark/events/region=O'Brien\'; DROP TABLE x;--%0A%2F"$$é/hour=2026-11-01T07:00:00/01936000-0000-7000-8000-000000000002/drop-staging
 -- 1

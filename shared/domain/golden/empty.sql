@@ -123,10 +123,9 @@ SET statement_timeout TO 1800000;
 -- 2
 SET timezone TO 'UTC';
 -- 3
-SELECT DISTINCT pid, TRIM(txn_owner), TRIM(lock_mode) FROM svv_transactions
-WHERE granted AND pid <> pg_backend_pid() AND relation IN (
-SELECT CAST(c.oid AS integer) FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
-WHERE (n.nspname = 'sales' AND c.relname = 'orders') OR (n.nspname = 'tidemark' AND c.relname = 'fence_sales_orders_9070a83f92'));
+SELECT DISTINCT holder.pid, TRIM(holder.txn_owner), TRIM(holder.lock_mode)
+FROM svv_transactions AS waiter JOIN svv_transactions AS holder ON holder.relation = waiter.relation
+WHERE waiter.pid = 42 AND NOT waiter.granted AND holder.granted AND holder.pid <> waiter.pid;
 
 ---- tidemark/orders/dt=2026-11-01/01936000-0000-7000-8000-000000000002/drop-staging
 -- 1
