@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::id::{Fence, Generation, PartitionId};
 use crate::partition::{Accept, Batch, Committed, Holds, Parked, PartitionItem};
-use crate::update::{Change, Condition, Update};
+use crate::update::{Change, Condition, Item, Update};
 
 /// A message that was sent, or a take, gets this long before sweep wakes the partition.
 pub const WAKE_AFTER: SignedDuration = SignedDuration::from_mins(5);
@@ -45,6 +45,13 @@ fn set_or_remove<T: Serialize>(name: &'static str, value: Option<&T>) -> Change 
 /// Unconditional. Where `due_at` was absent before, the caller sends the message; a crash before that is repaired by wake.
 pub fn mark(id: &PartitionId, removed: u64, now: Timestamp) -> Update {
     update(id, vec![], mark_changes(id, removed, now))
+}
+
+/// The new generation, where a mark turned the partition dirty: the caller owes a message. `before` is the item before the mark.
+pub fn turned_dirty(before: Option<&Item>) -> Option<Generation> {
+    let was_due = before.is_some_and(|item| item.contains_key("due_at"));
+    let marked = before.and_then(|item| item.get("marked")?.as_u64()).unwrap_or(0);
+    (!was_due).then_some(Generation(marked).next())
 }
 
 fn mark_changes(id: &PartitionId, removed: u64, now: Timestamp) -> Vec<Change> {

@@ -146,11 +146,7 @@ impl Engine {
             match result {
                 Ok(Written::Applied { before }) => {
                     *report.marked.entry(id.dataset.to_string()).or_default() += 1;
-                    let before = before.unwrap_or_default();
-                    if !before.contains_key("due_at") {
-                        let marked = before.get("marked").and_then(Value::as_u64).unwrap_or(0);
-                        turned.push((id.clone(), Generation(marked).next()));
-                    }
+                    turned.extend(writes::turned_dirty(before.as_ref()).map(|generation| (id.clone(), generation)));
                 }
                 Ok(Written::Refused(_)) => {} // a mark has no condition
                 Err(error) => {

@@ -3,7 +3,7 @@
 use tidemark_domain::partition::{Committed, PartitionItem};
 use tidemark_domain::settle::Settlement;
 use tidemark_domain::update::Update;
-use tidemark_domain::{story, take, writes};
+use tidemark_domain::{step, story, writes};
 
 use super::{Answer, Worker};
 use crate::error::Error;
@@ -20,22 +20,17 @@ impl Worker<'_> {
             self.after_commit(last.as_ref()).await;
             return Ok(Answer::Done(if last.is_some() { "rebuilt" } else { "unchanged" }));
         };
-        if found.fence != self.fence {
+        if step::is_overtaken(&found, self.fence) {
             return Ok(self.overtaken().await);
         }
-        // Marked again since: what comes next waits its interval, as any other mark.
-        let now = self.now();
-        let after = PartitionItem { batch: None, not_before: None, last: last.clone().or(found.last.clone()), ..found };
-        let interval = take::interval(&after, &self.definition);
-        let due_at = PartitionItem { dirty_since: Some(now), ..after.clone() }
-            .ready_at(now, interval, self.engine.settings.settle)
-            .max(now);
-        let again = writes::confirm_again(id, self.fence, &self.batch, last.as_ref(), due_at, now);
+        let (marked, settle) = (found.marked, self.engine.settings.settle);
+        let (last_ref, definition) = (last.as_ref(), &self.definition);
+        let again = step::confirm_again(id, self.fence, &self.batch, last_ref, found, definition, settle, self.now());
         if self.finish(again, Some(&story)).await?.is_some() {
             return Ok(self.overtaken().await);
         }
         self.after_commit(last.as_ref()).await;
-        self.engine.send_look(self.seen, after.marked).await?;
+        self.engine.send_look(self.seen, marked).await?;
         Ok(Answer::Done("built, and marked again since"))
     }
 

@@ -5,9 +5,10 @@
 
 use jiff::tz::TimeZone;
 use tidemark_domain::failure::FailureKind;
-use tidemark_domain::partition::{Batch, Before, Committed, Phase};
+use tidemark_domain::partition::Committed;
 use tidemark_domain::sql::rows::LedgerRow;
 use tidemark_domain::sql::{lookup, rebuild, rows};
+use tidemark_domain::step::{self, Fenced};
 use tidemark_domain::story;
 
 use super::statement::{Answered, Ran};
@@ -35,21 +36,15 @@ impl Worker<'_> {
             Answered::Leave(next) => return Ok(next),
         };
         let stored = look.stored_fence.unwrap_or_default();
-        let ledger = look.ledger.as_ref().map(|row| row.generation).unwrap_or_default();
-        if stored >= self.batch.fence || ledger > self.item.marked {
-            return self.ahead(ledger, stored).await;
-        }
-        let newest = look.ledger.as_ref().map(committed);
-        let known = self.item.last.as_ref().map(|last| last.batch);
-        let landed = newest.filter(|newest| Some(newest.batch) != known);
+        let (batch, landed) = match step::fenced(&self.item, &self.batch, stored, look.ledger.as_ref().map(committed)) {
+            Fenced::Ahead(ledger, stored) => return self.ahead(ledger, stored).await,
+            Fenced::Looked { batch, landed } => (batch, landed),
+        };
         if let Some(landed) = &landed {
             tracing::info!(landed = %landed.batch, rows = landed.rows, "an earlier swap had landed");
             self.engine.publish_rebuilt(self.seen, landed).await?;
             self.engine.write(&[story::close_committed(&self.seen.id, landed)]).await?;
         }
-        let before = landed.as_ref().or(self.item.last.as_ref());
-        let before = before.map(|last| Before { batch: last.batch, rows: last.rows });
-        let batch = Batch { before, ..self.batch.enter(Phase::Listing) };
         Ok(Next::Looked { batch, newest: landed.map(Box::new) })
     }
 
@@ -60,8 +55,8 @@ impl Worker<'_> {
         stored: tidemark_domain::id::Fence,
     ) -> Result<Next, Error> {
         let now = self.engine.look(&self.seen.id).await?;
-        let ours = now.and_then(|seen| seen.item).is_some_and(|item| item.fence == self.fence);
-        Ok(if ours { Next::Restored { ledger, stored } } else { Next::Overtaken })
+        let found = now.and_then(|seen| seen.item);
+        Ok(step::ahead(self.fence, found.as_ref(), ledger, stored))
     }
 
     /// A claim or fence was refused because a newer fence is stored.

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use jiff::SignedDuration;
 use tidemark_domain::dataset::{Head, Mode};
 use tidemark_domain::id::DatasetName;
-use tidemark_domain::partition::{Batch, Parked, Statement};
-use tidemark_domain::settle::{self, Settlement};
+use tidemark_domain::partition::Batch;
+use tidemark_domain::settle::Settlement;
+use tidemark_domain::step::{self, SOON};
 use tidemark_domain::take::Permission;
 use tidemark_domain::writes::{self, Keep};
 
@@ -14,9 +14,6 @@ use super::{Answer, Next, Worker};
 use crate::Engine;
 use crate::error::Error;
 use crate::ports::{Alert, Written};
-
-/// A hold that ends within this time isn't left to sweep.
-const SOON: SignedDuration = SignedDuration::from_mins(1);
 
 impl Worker<'_> {
     /// Leaves the partition as `next` says. If even that fails, the message comes back and the lease runs out.
@@ -57,10 +54,9 @@ impl Worker<'_> {
         if *alert && alerted.insert(kind.clone()) {
             self.alert(&format!("{kind}: {} is held back", self.seen.id), message).await?;
         }
-        let holds = settle::one_more(&self.item, kind);
-        tracing::info!(kind, %until, holds = holds.count, kept = keep, message, "held");
+        tracing::info!(kind, %until, kept = keep, message, "held");
         let kept = if *keep { Keep::As(batch) } else { Keep::End(batch) };
-        let update = writes::hold(&self.seen.id, self.fence, &holds, *until, kept, &alerted);
+        let update = step::hold(&self.seen.id, self.fence, &self.item, kind, *until, kept, &alerted);
         if self.finish(update, self.ended_story(settlement).as_ref()).await?.is_some() {
             return Ok(self.overtaken().await);
         }
@@ -75,25 +71,22 @@ impl Worker<'_> {
         if alerted.insert(kind.to_owned()) {
             self.alert(&format!("{kind}: {} is parked", self.seen.id), message).await?;
         }
-        let digest = batch.listed.as_ref().map(|listed| listed.digest.clone());
-        let parked = Parked { generation: batch.covers, digest, kind: kind.to_owned(), message: message.to_owned() };
+        let parked = step::parked(batch, kind, message);
         self.engine.publish_parked(self.seen, batch, &parked).await?;
         tracing::error!(kind, message, "parked");
         let now = self.now();
         let update = writes::park(&self.seen.id, self.fence, batch, &parked, &alerted, now);
         let story = self.ended_story(settlement);
         let Some(found) = self.finish(update, story.as_ref()).await? else { return Ok(Answer::Done("parked")) };
-        if found.fence != self.fence {
+        if step::is_overtaken(&found, self.fence) {
             return Ok(self.overtaken().await);
         }
         // PARK B: marked again since, so what was tried may be mended already.
-        let holds = settle::one_more(&self.item, kind);
-        let pause = SignedDuration::from_secs(5).saturating_mul(1 << holds.count.min(7));
-        let update = writes::hold(&self.seen.id, self.fence, &holds, now + pause, Keep::End(batch), &alerted);
+        let (update, until) = step::park_again(&self.seen.id, self.fence, &self.item, batch, kind, &alerted, now);
         if self.finish(update, story.as_ref()).await?.is_some() {
             return Ok(self.overtaken().await);
         }
-        if pause <= SOON {
+        if until.duration_since(now) <= SOON {
             self.engine.send_look(self.seen, found.marked).await?;
         }
         Ok(Answer::Done("would be parked, but was marked again; held"))
@@ -116,10 +109,7 @@ impl Worker<'_> {
 
     /// Time is up: record where the statement is, give the lock back, and come straight back.
     async fn hand_off_now(&mut self, statement: Option<String>) -> Result<Answer, Error> {
-        let mut batch = self.batch.left_in_order();
-        if let Some(recorded) = &mut batch.statement {
-            *recorded = Statement { id: statement.or_else(|| recorded.id.take()), ..recorded.clone() };
-        }
+        let batch = step::handed_off(&self.batch, statement);
         tracing::info!(phase = batch.phase.as_str(), statement = ?batch.statement.as_ref().map(|s| &s.id), "handed off");
         let update = writes::record(&self.seen.id, self.fence, &batch);
         if self.finish(update, None).await?.is_some() {
@@ -136,9 +126,8 @@ impl Worker<'_> {
             return Ok(Answer::Done("the dataset is paused; what was submitted is followed to its end"));
         }
         // Retired, or not yielded any more: the batch ends; the next look leaves the index, or fences first.
-        let holds = settle::one_more(&self.item, "retired");
-        let update =
-            writes::hold(&self.seen.id, self.fence, &holds, self.now(), Keep::End(&self.batch), &self.item.alerted);
+        let (now, keep) = (self.now(), Keep::End(&self.batch));
+        let update = step::hold(&self.seen.id, self.fence, &self.item, "retired", now, keep, &self.item.alerted);
         if self.finish(update, None).await?.is_none() {
             self.engine.send_look(self.seen, self.item.marked).await?;
         }
@@ -163,7 +152,7 @@ impl Worker<'_> {
                     self.engine.send_look(self.seen, marked.max(ledger).next()).await?;
                     return Ok(Answer::Done("the state table was restored; fencing comes next"));
                 }
-                Some(found) if found.fence == self.fence => marked = found.marked,
+                Some(found) if !step::is_overtaken(&found, self.fence) => marked = found.marked,
                 Some(_) => return Ok(self.overtaken().await),
             }
         }

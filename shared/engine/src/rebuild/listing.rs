@@ -1,10 +1,10 @@
 //! Listing: what is in S3 now; nothing to do where that is what was committed last; else inventory, guards, manifest.
 
 use tidemark_domain::failure::FailureKind;
-use tidemark_domain::partition::{Batch, Phase};
 use tidemark_domain::settle::{self, Settlement};
+use tidemark_domain::step;
 use tidemark_domain::take::Permission;
-use tidemark_domain::verify;
+use tidemark_domain::verify::{self, Verdict};
 
 use super::{Next, Worker};
 use crate::error::Error;
@@ -30,19 +30,20 @@ impl Worker<'_> {
                 return Ok(Next::Settle { settlement, keep: self.batch.clone() });
             }
         };
-        let unchanged = self.item.last.as_ref().is_some_and(|last| last.digest == whole.listed.digest);
-        if unchanged && !self.batch.forced {
-            tracing::info!(objects = whole.listed.objects, "unchanged since the last commit");
-            return Ok(Next::Confirm { last: None });
+        let verdict = self.guards(&whole);
+        let listed = whole.listed;
+        let objects = listed.objects;
+        tracing::info!(objects, bytes = listed.bytes, rows = listed.rows, "listed");
+        let next = step::listed(&self.item, &self.batch, listed, &verdict, self.patience(), self.now());
+        match &next {
+            Next::Record(_) if objects > 0 => drop(manifest(&listing).await?),
+            Next::Confirm { .. } => tracing::info!(objects, "unchanged since the last commit"),
+            Next::Settle { settlement: Settlement::Hold { until, .. }, .. } => {
+                tracing::info!(verdict = verdict.message(), %until, "held back");
+            }
+            _ => {}
         }
-        if let Some(refused) = self.refused_by_guards(&whole) {
-            return Ok(refused);
-        }
-        if whole.listed.objects > 0 {
-            manifest(&listing).await?;
-        }
-        tracing::info!(objects = whole.listed.objects, bytes = whole.listed.bytes, rows = whole.listed.rows, "listed");
-        Ok(Next::Record(Batch { listed: Some(whole.listed), ..self.batch.enter(Phase::Staging) }))
+        Ok(next)
     }
 
     /// Where and how this batch lists.
@@ -57,7 +58,7 @@ impl Worker<'_> {
         }
     }
 
-    fn refused_by_guards(&self, whole: &Whole) -> Option<Next> {
+    fn guards(&self, whole: &Whole) -> Verdict {
         let accepted = settle::accepted(self.batch.accept.as_ref(), Some(&whole.listed));
         let listing = verify::Listing {
             objects: whole.listed.objects,
@@ -67,15 +68,6 @@ impl Worker<'_> {
             archived: whole.archived.0,
             archived_example: whole.archived.1.as_deref(),
         };
-        let verdict = verify::listing(&self.definition, &accepted, &listing);
-        if verdict.is_good() {
-            return None;
-        }
-        let settlement = settle::verdict(&self.item, &self.batch, &verdict, self.patience(), self.now());
-        if let Settlement::Hold { until, .. } = &settlement {
-            tracing::info!(verdict = verdict.message(), %until, "held back");
-        }
-        // What was listed is shown with the partition, so that an operator can accept just that.
-        Some(Next::Settle { settlement, keep: Batch { listed: Some(whole.listed.clone()), ..self.batch.clone() } })
+        verify::listing(&self.definition, &accepted, &listing)
     }
 }

@@ -35,7 +35,8 @@ use crate::error::Error;
 use crate::ports::{Outgoing, Written};
 
 pub use answer::Answer;
-pub(crate) use worker::{Next, Worker};
+pub(crate) use tidemark_domain::step::Next;
+pub(crate) use worker::Worker;
 
 /// A message in hand, and until when its worker may work.
 #[derive(Debug, Clone, Copy)]

@@ -1,10 +1,11 @@
 //! Staging: one transaction makes the staging table, copies, counts; then S3 is listed again, then verified.
 
 use tidemark_domain::failure::{FailureKind, staging_exists};
-use tidemark_domain::partition::{Batch, Listed, Phase};
+use tidemark_domain::partition::Listed;
 use tidemark_domain::settle;
 use tidemark_domain::sql::rebuild::{self, CopySource, Stage, Verified};
 use tidemark_domain::sql::{identifier, lookup, rows};
+use tidemark_domain::step;
 use tidemark_domain::verify::{self, GuardKind, LoadCounts, SourceCounts, StageCounts};
 
 use super::statement::{Answered, Ran};
@@ -80,17 +81,17 @@ impl Worker<'_> {
     /// COPY failed: if the source isn't what was listed any more, that is why; else its errors say.
     async fn stage_failed(&mut self, stage: &Stage, execution: &Execution) -> Result<Next, Error> {
         let failure = self.why(&stage.batch, execution);
-        if !matches!(failure.kind, FailureKind::RejectedData | FailureKind::SourceChanged | FailureKind::Bug) {
+        if !step::may_be_the_source(failure.kind) {
             return Ok(self.settle(failure.kind, &failure.message));
         }
-        match recheck(&self.list(), &|| !self.time_left().is_zero()).await? {
-            Recheck::Changed(key) => return Ok(self.settle(FailureKind::SourceChanged, &source_changed(&key))),
+        let (changed, message) = match recheck(&self.list(), &|| !self.time_left().is_zero()).await? {
+            Recheck::Changed(key) => (true, source_changed(&key)),
             Recheck::OutOfTime => return Ok(Next::HandOff { statement: Some(execution.id.clone()) }),
-            Recheck::Same => {}
-        }
-        if failure.kind == FailureKind::SourceChanged {
-            // Redshift missed an object that is there: it may not see it yet.
-            return Ok(self.settle(FailureKind::Unavailable, &failure.message));
+            Recheck::Same => (false, failure.message.clone()),
+        };
+        let kind = step::copy_failure(failure.kind, changed);
+        if kind != failure.kind || changed {
+            return Ok(self.settle(kind, &message));
         }
         let copy = stage.copy.and_then(|copy| execution.statements.get(copy.0 - 1));
         let Some(query) = copy.map(|copy| copy.query_id).filter(|id| *id > 0) else {
@@ -115,19 +116,18 @@ impl Worker<'_> {
         let source = SourceCounts { objects: listed.objects, bytes: listed.bytes, rows: listed.rows };
         let verdict = verify::staged(&self.definition, &accepted, &source, &counted.counts, counted.loads.as_ref());
         let now = self.now();
-        if !verdict.is_good() {
+        if verdict.is_good() {
+            tracing::info!(staged = counted.counts.staged_rows, target = counted.counts.target_rows, "verified");
+        } else {
             tracing::warn!(verdict = verdict.message(), "verification failed");
-            let settlement = settle::verdict(&self.item, &self.batch, &verdict, self.patience(), now);
-            return Next::Settle { settlement, keep: self.batch.clone() };
         }
-        tracing::info!(staged = counted.counts.staged_rows, target = counted.counts.target_rows, "verified");
         let verified = Verified {
             staged_rows: counted.counts.staged_rows,
             rejected_rows: counted.loads.map_or(0, |loads| loads.rejected_rows),
             duplicate_rows: counted.counts.duplicate_rows,
             staged_at: now,
         };
-        Next::Record(Batch { verified: Some(verified), ..self.batch.enter(Phase::Swapping) })
+        step::staged(&self.item, &self.batch, &verdict, verified, self.patience(), now)
     }
 }
 

@@ -9,7 +9,8 @@ use tidemark_domain::failure::{
 };
 use tidemark_domain::sql::rows::{self, Field};
 use tidemark_domain::sql::{Batch as Sql, SubStatement, lookup};
-use tidemark_domain::take::{TOKEN_VALID_FOR, outcome_can_be_known};
+use tidemark_domain::step::{self, Submit};
+use tidemark_domain::take::TOKEN_VALID_FOR;
 use tidemark_domain::writes;
 
 use super::{Next, Worker};
@@ -45,12 +46,9 @@ impl Worker<'_> {
     pub(crate) async fn run_statement(&mut self, sql: &Sql) -> Result<Ran, Error> {
         let token = self.batch.token(sql.statements());
         let resumed = self.batch.statement.is_some();
-        let recorded = match &self.batch.statement {
-            None => {
-                if !self.permission.allows(self.batch.phase) {
-                    return Ok(Ran::Leave(Next::Denied));
-                }
-                let batch = self.batch.recorded(token.clone(), self.now());
+        let recorded = match step::submit(&self.batch, self.permission, &token, self.now()) {
+            Submit::Denied => return Ok(Ran::Leave(Next::Denied)),
+            Submit::Record(batch) => {
                 let update = writes::record(&self.seen.id, self.fence, &batch);
                 if let Written::Refused(_) = self.engine.write(&[update]).await? {
                     return Ok(Ran::Leave(Next::Overtaken));
@@ -58,14 +56,9 @@ impl Worker<'_> {
                 self.batch = batch;
                 None
             }
-            Some(statement) if statement.id.is_some() => statement.id.clone(),
-            Some(statement) => {
-                if statement.token != token || !outcome_can_be_known(&self.batch, self.now()) {
-                    // The settings that enter its text have changed: the same request can't be sent again.
-                    return Ok(Ran::Leave(self.lost("its request can't be sent again")));
-                }
-                None
-            }
+            Submit::Describe(id) => Some(id),
+            Submit::Lost => return Ok(Ran::Leave(self.lost("its request can't be sent again"))),
+            Submit::Again => None,
         };
         let execution = match recorded {
             Some(id) => self.describe(&id, 0).await?,

@@ -4,6 +4,7 @@ use tidemark_domain::failure::FailureKind;
 use tidemark_domain::partition::{Committed, FailureState};
 use tidemark_domain::sql::rebuild::{self, Listed as SqlListed, Swap};
 use tidemark_domain::sql::{lookup, rows};
+use tidemark_domain::step::{self, Swapped};
 use tidemark_domain::verify::SourceCounts;
 
 use super::fencing::committed;
@@ -64,19 +65,20 @@ impl Worker<'_> {
             Answered::Rows(found) => rows::look(&found)?,
             Answered::Leave(next) => return Ok(Err(next)),
         };
-        if let Some(row) = &look.ledger {
-            return Ok(Ok(committed(row)));
-        }
-        let stored = look.stored_fence.unwrap_or_default();
-        if stored >= self.batch.fence {
-            return Ok(Err(self.ahead(tidemark_domain::id::Generation(0), stored).await?));
-        }
-        if execution.status == ExecutionStatus::Finished {
-            let message = format!("statement {} is FINISHED, but its ledger row is not there", execution.id);
-            return Ok(Err(self.settle(FailureKind::Bug, &message)));
-        }
-        let failure = self.why(&swap.batch, execution);
-        Ok(Err(self.settle(failure.kind, &failure.message)))
+        let (own, stored) = (look.ledger.as_ref().map(committed), look.stored_fence.unwrap_or_default());
+        let finished = execution.status == ExecutionStatus::Finished;
+        Ok(match step::swapped(&self.batch, own, stored, finished) {
+            Swapped::Committed(own) => Ok(own),
+            Swapped::Ahead(stored) => Err(self.ahead(tidemark_domain::id::Generation(0), stored).await?),
+            Swapped::Missing => {
+                let message = format!("statement {} is FINISHED, but its ledger row is not there", execution.id);
+                Err(self.settle(FailureKind::Bug, &message))
+            }
+            Swapped::Failed => {
+                let failure = self.why(&swap.batch, execution);
+                Err(self.settle(failure.kind, &failure.message))
+            }
+        })
     }
 
     fn landed(&self, rows: u64) -> Committed {

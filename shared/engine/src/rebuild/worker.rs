@@ -5,12 +5,13 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use tidemark_domain::definition::Definition;
 use tidemark_domain::failure::FailureKind;
-use tidemark_domain::id::{Fence, Generation};
+use tidemark_domain::id::Fence;
 use tidemark_domain::lock::Scope;
-use tidemark_domain::partition::{Batch, Committed, PartitionItem, Phase};
+use tidemark_domain::partition::{Batch, PartitionItem, Phase};
 use tidemark_domain::partition_value::Partition;
-use tidemark_domain::settle::{self, Settlement};
+use tidemark_domain::settle::Settlement;
 use tidemark_domain::sql::rebuild::{LastBatch, Request};
+use tidemark_domain::step::{self, Next};
 use tidemark_domain::take::{Permission, Take};
 use tidemark_domain::verify::GuardKind;
 use tidemark_domain::writes;
@@ -19,26 +20,6 @@ use super::{Answer, HAND_OFF_MARGIN, Seen, Work};
 use crate::Engine;
 use crate::error::Error;
 use crate::ports::Written;
-
-/// What a phase says comes next.
-pub(crate) enum Next {
-    /// RECORD the batch, go on.
-    Record(Batch),
-    /// RECORD what the look after fencing found, go on.
-    Looked { batch: Batch, newest: Option<Box<Committed>> },
-    /// Committed (or, without `last`, found unchanged): CONFIRM.
-    Confirm { last: Option<Box<Committed>> },
-    /// Something went wrong; `keep` is the batch as it goes on where it is kept.
-    Settle { settlement: Settlement, keep: Batch },
-    /// Time is up; the statement with this id runs on.
-    HandOff { statement: Option<String> },
-    /// Nothing new may be submitted.
-    Denied,
-    /// Redshift is ahead of the item: RESTORED.
-    Restored { ledger: Generation, stored: Fence },
-    /// Somebody else has the partition.
-    Overtaken,
-}
 
 /// One take of a partition.
 #[expect(clippy::struct_excessive_bools, reason = "each is told of another moment, none excludes another")]
@@ -112,9 +93,8 @@ impl<'a> Worker<'a> {
     pub(crate) async fn run(mut self) -> Answer {
         if self.stuck {
             let message = format!("{} takes in a row died in phase {}", self.item.tries, self.batch.phase.as_str());
-            let settlement = settle::failure(&self.item, FailureKind::Stuck, &message, self.now(), 0);
-            let keep = self.batch.clone();
-            return self.left(Next::Settle { settlement, keep }).await;
+            let next = step::failed(&self.item, &self.batch, FailureKind::Stuck, &message, self.now(), 0);
+            return self.left(next).await;
         }
         loop {
             let next = match self.phase().await {
@@ -164,18 +144,17 @@ impl<'a> Worker<'a> {
     /// A failure of a port, or of something stored: settled by its kind; the batch goes on as it is.
     fn failed(&self, error: &Error) -> Next {
         tracing::warn!(%error, kind = error.kind().name(), phase = self.batch.phase.as_str(), "failed");
-        let settlement = settle::failure(&self.item, error.kind(), &error.to_string(), self.now(), self.chance());
-        Next::Settle { settlement, keep: self.batch.clone() }
+        step::failed(&self.item, &self.batch, error.kind(), &error.to_string(), self.now(), self.chance())
     }
 
     /// A terminal failure of the phase's statement, seen: the batch goes on, if at all, with its next try.
     pub(crate) fn settle(&self, kind: FailureKind, message: &str) -> Next {
         tracing::warn!(message, kind = kind.name(), phase = self.batch.phase.as_str(), "statement failed");
-        let mut settlement = settle::failure(&self.item, kind, message, self.now(), self.chance());
-        if let Settlement::Hold { alert, .. } = &mut settlement {
+        let mut next = step::statement_failed(&self.item, &self.batch, kind, message, self.now(), self.chance());
+        if let Next::Settle { settlement: Settlement::Hold { alert, .. }, .. } = &mut next {
             *alert |= self.blocked_by.is_some();
         }
-        Next::Settle { settlement, keep: self.batch.next_try() }
+        next
     }
 
     /// The batch's request, for its SQL: nothing in it but what the batch was born with.

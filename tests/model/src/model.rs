@@ -1,0 +1,168 @@
+//! The protocol as a model to explore: where it starts, what may happen, what comes of it.
+
+use stateright::{Model, Property};
+use tidemark_domain::failure::FailureKind;
+use tidemark_domain::step;
+use tidemark_domain::writes;
+
+use crate::carrier::{MARKED, now};
+use crate::moves::{Action, Fault};
+use crate::redshift::run;
+use crate::rules::{Flaw, Rules};
+use crate::worker::{Act, Look, statement_id};
+use crate::world::{At, BAD, Left, Marking, Outcome, PARTITION, State, Worker, small};
+
+/// How much may happen.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Bounds {
+    /// How often.
+    pub left: Left,
+    /// Whether events and messages are lost, doubled or early; without, there is room for more faults elsewhere.
+    pub queues: bool,
+    /// Whether definitions change.
+    pub definitions: bool,
+    /// Whether the load window ends.
+    pub cancels: bool,
+}
+
+/// The rules, within bounds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Protocol {
+    /// The bounds.
+    pub bounds: Bounds,
+    /// The rules.
+    pub rules: Rules,
+}
+
+impl Model for Protocol {
+    type State = State;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State> {
+        vec![State::first(self.bounds.left)]
+    }
+
+    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        self.moves(state, actions);
+    }
+
+    fn next_state(&self, before: &State, action: Action) -> Option<State> {
+        let mut next = before.clone();
+        let s = &mut next;
+        match action {
+            Action::Put | Action::PutBad | Action::Overwrite | Action::Delete => change(s, action),
+            Action::Replay => {
+                s.left.replays -= 1;
+                let marked = s.item.marked;
+                s.item = s.item.apply(&self.rules.replay(marked))?;
+                s.ghost.forced = small(s.item.marked.0);
+                s.messages += 1;
+            }
+            Action::Mark { removed } => {
+                let before = s.item.attributes().clone();
+                s.item = s.item.apply(&self.rules.mark(removed))?;
+                let owes = writes::turned_dirty(Some(&before)).is_some() && !self.rules.has(Flaw::MarkSendsNothing);
+                s.marking = Some(Marking { removed, owes });
+            }
+            Action::Send => {
+                let marking = s.marking.take()?;
+                s.messages += u8::from(marking.owes);
+                let of = if marking.removed { &mut s.events.removed } else { &mut s.events.created };
+                *of -= 1;
+            }
+            Action::Wake => {
+                s.item = s.item.apply(&writes::wake(&PARTITION, s.item.due_at?, now()))?;
+                s.messages += 1;
+            }
+            Action::Define => s.epoch = s.redshift.epoch,
+            Action::LeaseOverOfTheDead => s.lock.as_mut()?.over = true,
+            Action::Receive(w) => {
+                s.messages -= 1;
+                s.workers[w] = Worker { at: At::Read(s.item.clone()), message: true };
+            }
+            Action::Decide(w) => self.act(s, w).decide(Look::Plain),
+            Action::Step(w) => self.act(s, w).step()?,
+            Action::HandOff(w) => {
+                let At::Working(working) = s.workers[w].at.clone() else { return None };
+                s.left.handoffs -= 1;
+                let statement = statement_id(&working);
+                self.act(s, w).left(&working, step::Next::HandOff { statement });
+            }
+            Action::Run(x) => run(self.rules, s, x, false),
+            Action::RunOverwritten(x) => run(self.rules, s, x, true),
+            Action::Fault(fault) => self.fault(s, fault)?,
+        }
+        next.tidy();
+        Some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        crate::check::properties()
+    }
+}
+
+fn change(s: &mut State, action: Action) {
+    match action {
+        Action::Put => s.source.b = 1,
+        Action::PutBad => s.source.b = BAD,
+        Action::Overwrite => s.source.a += 1,
+        _ => s.source.b = 0,
+    }
+    s.left.changes -= 1;
+    if action == Action::Delete {
+        s.events.removed += 1;
+    } else {
+        s.events.created += 1;
+    }
+}
+
+impl Protocol {
+    fn act<'a>(&self, s: &'a mut State, w: usize) -> Act<'a> {
+        Act { rules: self.rules, s, w }
+    }
+
+    /// Whether sweep finds the partition due, and nobody is about to look at it anyway.
+    pub fn wake_is_due(&self, s: &State) -> bool {
+        let untouched = s.messages == 0 && s.marking.is_none() && s.workers.iter().all(|worker| !worker.message);
+        let passed_over =
+            self.rules.has(Flaw::NoWake) || self.rules.has(Flaw::WakeSkipsParked) && s.item.parked.is_some();
+        s.item.work.is_some() && s.item.due_at.is_some() && untouched && !passed_over
+    }
+
+    fn fault(&self, s: &mut State, fault: Fault) -> Option<()> {
+        s.left.faults -= 1;
+        match fault {
+            Fault::MarkerCrash => s.marking = None,
+            Fault::EventTwice if s.events.created > 0 => s.events.created += 1,
+            Fault::EventTwice => s.events.removed += 1,
+            Fault::MessageLost => s.messages -= 1,
+            Fault::MessageTwice(w) => {
+                s.workers[w].message = false;
+                s.messages += 1;
+            }
+            Fault::WorkerCrash(w) => {
+                s.messages += u8::from(s.workers[w].message);
+                s.workers[w] = Worker { at: At::Idle, message: false };
+            }
+            Fault::Unavailable(w) => {
+                let At::Working(working) = s.workers[w].at.clone() else { return None };
+                let unavailable = FailureKind::Unavailable;
+                let next = step::failed(&working.taken, &working.batch, unavailable, "", MARKED, 0);
+                self.act(s, w).left(&working, next);
+            }
+            Fault::LeaseOver => s.lock.as_mut()?.over = true,
+            Fault::TokenExpires(x) => s.redshift.statements[x].expired = true,
+            Fault::Breaks(x) => s.redshift.statements[x].outcome = Outcome::Broken,
+            Fault::AnswerLost(x) => {
+                run(self.rules, s, x, false);
+                s.redshift.statements[x].outcome = Outcome::Broken;
+            }
+            Fault::Rejects(x) => s.redshift.statements[x].outcome = Outcome::Rejected,
+            Fault::Cancelled(x) => s.redshift.statements[x].outcome = Outcome::Cancelled,
+            Fault::Look(w, look) => self.act(s, w).decide(look),
+            Fault::EpochRaised => s.redshift.epoch += 1,
+            Fault::Redefined => s.definition += 1,
+        }
+        Some(())
+    }
+}
