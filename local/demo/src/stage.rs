@@ -1,7 +1,7 @@
 //! The stage: a world with everything deployed, and what was set short to make it watchable.
 
 use anyhow::Result;
-use tidemark_kit::{Settings, World};
+use tidemark_kit::{LocalCloud, Settings, World};
 
 use crate::tell::{Teller, text};
 
@@ -16,12 +16,13 @@ impl Stage {
         let settings = Settings::default();
         teller.act("The stage");
         teller.line("building what is needed, starting the local cloud (the first time: minutes) …");
-        let world = World::deploy(&settings).await?;
+        let cloud = LocalCloud::shared().await?;
         teller.shown(format!(
             "S3, SQS, DynamoDB, Lambda … at {}, Redshift's Data API on PostgreSQL at {}",
-            world.cloud.aws_endpoint(),
-            world.cloud.redshift_endpoint()
+            cloud.aws_endpoint(),
+            cloud.redshift_endpoint()
         ));
+        let world = World::deploy(&settings).await?;
         teller.shown("deployed infra/template.yaml with the functions mark, rebuild and sweep");
         teller.line(format!(
             "set short for you: settling {} s (else 30 s), rebuild's time-out {} s (else 120 s), its lease {} s \

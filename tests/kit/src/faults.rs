@@ -48,6 +48,13 @@ impl World {
         self.redshift_fault("faults", json!({ "operation": operation, "code": code, "times": times })).await
     }
 
+    /// Breaks the connections of all statements of this world that wait for a lock; gives how many there were.
+    pub async fn break_waiting_statements(&self) -> Result<i64> {
+        let statement = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity \
+             WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        Ok(self.sql.query_one(statement, &[]).await.context("cannot break connections")?.try_get(0)?)
+    }
+
     /// Makes messages that were received and not deleted come back so soon: a template's time-outs are long.
     pub async fn come_back_after(&self, queue: Queue, seconds: u32) -> Result<()> {
         let set = self.sqs.set_queue_attributes().queue_url(self.url(queue)?);

@@ -20,4 +20,5 @@ pub mod world;
 pub use dataset::{Dataset, Partition};
 pub use orders::{Order, Return};
 pub use story::PATIENCE;
+pub use tidemark_local::LocalCloud;
 pub use world::{Settings, Told, World};

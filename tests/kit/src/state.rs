@@ -56,6 +56,16 @@ impl Item {
         current.then(|| (parked["kind"].as_str().unwrap_or_default(), parked["message"].as_str().unwrap_or_default()))
     }
 
+    /// What it is put off for, while it is.
+    pub fn held(&self) -> Option<&str> {
+        self.0["holds"]["kind"].as_str()
+    }
+
+    /// Whether the statement that swaps was submitted, as far as the item tells.
+    pub fn is_swapping(&self) -> bool {
+        self.phase() == Some("swapping") && !self.0["batch"]["statement"].is_null()
+    }
+
     /// Whether the statement that loads was submitted, as far as the item tells.
     pub fn is_loading(&self) -> bool {
         self.phase() == Some("staging") && !self.0["batch"]["statement"].is_null()
@@ -88,11 +98,22 @@ impl World {
 
     /// The item of a partition by its name, for datasets that [`crate::Dataset`] doesn't know.
     pub async fn item_named(&self, dataset: &str, partition: &str) -> Result<Option<Item>> {
+        Ok(self.stored(dataset, &format!("PARTITION#{partition}")).await?.map(Item))
+    }
+
+    /// In which of the four states a confirmed batch was found after its worker had died, by its story; `None`: none died.
+    pub async fn recovered_from(&self, partition: &Partition, batch: &str) -> Result<Option<String>> {
+        let story = self.stored(partition.dataset.name(), &format!("BATCH#{batch}")).await?;
+        let story = story.with_context(|| format!("batch {batch} of {partition} has no story"))?;
+        Ok(story["recovered_from"].as_str().map(|state| state.replace('_', " ")))
+    }
+
+    async fn stored(&self, dataset: &str, sort_key: &str) -> Result<Option<Value>> {
         let get = self.dynamodb.get_item().table_name(self.stack.output("TableName")?).consistent_read(true);
         let get = get.key("pk", AttributeValue::S(format!("DATASET#{dataset}")));
-        let got = get.key("sk", AttributeValue::S(format!("PARTITION#{partition}"))).send().await;
-        let got = got.with_context(|| format!("cannot read the item of {dataset} {partition}"))?;
-        got.item.as_ref().map(|item| object(item).map(Item)).transpose()
+        let got = get.key("sk", AttributeValue::S(sort_key.to_owned())).send().await;
+        let got = got.with_context(|| format!("cannot read {sort_key} of {dataset}"))?;
+        got.item.as_ref().map(object).transpose()
     }
 
     /// The URL of a queue.

@@ -5,10 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use tidemark_local::wait_until;
-
 use crate::dataset::Partition;
-use crate::story::PATIENCE;
 use crate::world::World;
 
 /// A partition as it stands in its target.
@@ -100,37 +97,10 @@ impl World {
         Ok(files)
     }
 
-    /// In which of the four states a batch was found by the take that went on with it, by rebuild's log: it comes a moment
-    /// after what it tells of.
-    pub async fn found_state(&self, batch: &str) -> Result<String> {
-        let rebuild = self.stack.output("RebuildFunctionName")?;
-        let told = |line: &String| {
-            let line: Value = serde_json::from_str(line).ok().filter(|_| line.contains(batch))?;
-            let fields = line.get("fields").unwrap_or(&line);
-            Some(words(fields.get("found")?.as_str()?.strip_prefix("Some(")?.strip_suffix(')')?))
-        };
-        wait_until(&format!("rebuild's log to tell in which state it found batch {batch}"), PATIENCE, || async {
-            Ok(self.stack.function_logs(rebuild).await?.iter().find_map(told))
-        })
-        .await
-    }
-
     /// How many COPY statements have loaded a batch's staging table.
     pub async fn copies(&self, batch: &str) -> Result<i64> {
         let statement = "SELECT count(*) FROM redshift_local.load_history WHERE table_name LIKE '%' || $1 || '%'";
         let row = self.sql.query_one(statement, &[&batch]).await.context("cannot read the history of loads")?;
         Ok(row.try_get(0)?)
     }
-}
-
-/// `DuringStaging` as `during staging`.
-fn words(name: &str) -> String {
-    let mut words = String::new();
-    for letter in name.chars() {
-        if letter.is_uppercase() && !words.is_empty() {
-            words.push(' ');
-        }
-        words.extend(letter.to_lowercase());
-    }
-    words
 }

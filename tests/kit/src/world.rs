@@ -94,8 +94,7 @@ impl World {
         let stack = cloud.deploy(options).await?;
         let config = cloud.sdk_config(stack.account()).await;
         let s3 = aws_sdk_s3::config::Builder::from(&config).force_path_style(true).build();
-        let (sql, connection) = tokio_postgres::connect(&cloud.conninfo(stack.database()), NoTls).await?;
-        tokio::spawn(connection);
+        let sql = connect(&cloud.conninfo(stack.database())).await?;
         let definitions = cloud.logs().join(format!("datasets-{}.toml", stack.account()));
         Ok(Self {
             cloud,
@@ -165,8 +164,19 @@ impl World {
         ])
     }
 
+    /// A connection of one's own to the database below Redshift, as superuser.
+    pub async fn connect(&self) -> Result<tokio_postgres::Client> {
+        connect(&self.cloud.conninfo(self.stack.database())).await
+    }
+
     /// A statement on the database below Redshift, as superuser.
     pub async fn execute(&self, statement: &str) -> Result<()> {
         self.sql.batch_execute(statement).await.with_context(|| format!("cannot run {statement}"))
     }
+}
+
+async fn connect(conninfo: &str) -> Result<tokio_postgres::Client> {
+    let (client, connection) = tokio_postgres::connect(conninfo, NoTls).await.context("cannot reach postgresql")?;
+    tokio::spawn(connection);
+    Ok(client)
 }

@@ -22,9 +22,14 @@ pub(super) async fn play(stage: &Stage, teller: &mut Teller) -> Result<()> {
         world.delete(file).await?;
     }
     teller.line("both deleted");
+    let held =
+        || async { Ok(world.item(&partition).await?.filter(|item| item.held().is_some() || item.parked().is_some())) };
+    if let Some(kind) = world.wait("to be held back", &partition, held).await?.held() {
+        teller.shown(format!("held back ({kind}) while the guards' patience lasts: an overwrite takes a while"));
+    }
     let (kind, message) = world.wait_parked(&partition).await?;
     ensure!(kind == "empty_source", "parked as {kind}: {message}");
-    teller.shown(format!("held back, then parked ({kind}): {message}"));
+    teller.shown(format!("parked ({kind}): {message}"));
     let kept = world.target(&partition).await?;
     ensure!(kept == full.target, "the target changed");
     teller.shown(format!("the target keeps its {} rows", kept.rows.len()));
