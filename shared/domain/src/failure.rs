@@ -237,6 +237,11 @@ pub fn staging_exists(error: &str, staging_name: &str) -> bool {
     error.contains("already exists") && error.contains(staging_name)
 }
 
+/// Whether the error says that the batch's own staging table is gone: somebody dropped it, and a new batch makes another.
+pub fn staging_is_gone(error: &str, staging_name: &str) -> bool {
+    error.contains("does not exist") && error.contains(staging_name)
+}
+
 /// `text` is in lower case.
 fn kind_of(text: &str, verb: &str) -> FailureKind {
     // `CancelStatement` leaves no text.

@@ -158,11 +158,18 @@ impl Engine {
                 return Ok(Some(self.back(work, pause).await));
             }
         }
-        if let Some(receipt) = work.receipt {
-            let until = lease.duration_since(now).unsigned_abs();
-            self.ports.queue.give_back(receipt, until).await?;
+        if let Some(receipt) = work.receipt
+            && let Err(error) = self.ports.queue.give_back(receipt, lease.duration_since(now).unsigned_abs()).await
+        {
+            tracing::warn!(%error, "if this worker dies, its message comes back by the queue's own time-out");
         }
-        let worker = Worker::new(self, work, seen, item, take, holder, scope).await?;
+        let worker = match Worker::new(self, work, seen, item, take, holder.clone(), scope.clone()).await {
+            Ok(worker) => worker,
+            Err(error) => {
+                self.write(&[scope.release(&holder)]).await?;
+                return Err(error);
+            }
+        };
         Ok(Some(worker.run().await))
     }
 }

@@ -88,9 +88,7 @@ impl Worker<'_> {
                 None => return Ok(Ran::Leave(self.lost("its statement isn't known any more"))),
             }
         }
-        let spent = self.in_statements();
-        self.overran = spent > self.load_window();
-        self.batch.spent_seconds = u64::try_from(spent.as_secs()).unwrap_or(0);
+        self.batch.spent_seconds = u64::try_from(self.in_statements().as_secs()).unwrap_or(0);
         if execution.status != ExecutionStatus::Finished && execution.statements.is_empty() {
             execution = self.describe(&execution.id, 0).await?.unwrap_or(execution);
         }
@@ -109,12 +107,13 @@ impl Worker<'_> {
                 Some(SubStatementError { number: index + 1, sql: sql.statements().get(index)?, error })
             })
             .collect();
-        let mut failure =
-            statement_failure(culprit(&errors), execution.error.as_deref().unwrap_or("no error was told"));
-        if self.overran && failure.kind != FailureKind::Superseded {
+        let mut failure = statement_failure(culprit(&errors), execution.error.as_deref().unwrap_or_default());
+        if failure.kind == FailureKind::TooSlow
+            && let Some(who) = &self.blocked_by
+        {
             // Waiting for somebody else's lock is no overrun.
-            failure.kind = if self.blocked_by.is_some() { FailureKind::Contended } else { FailureKind::TooSlow };
-            failure.message.extend(self.blocked_by.iter().map(|who| format!("; it waited for {who}")));
+            failure.kind = FailureKind::Contended;
+            failure.message = format!("{}; it waited for {who}", failure.message);
         }
         failure
     }

@@ -1,9 +1,9 @@
 //! Swapping: delete and insert in one transaction, under the claim of the batch's fence, with the ledger row as its proof.
 
-use tidemark_domain::failure::FailureKind;
+use tidemark_domain::failure::{FailureKind, staging_is_gone};
 use tidemark_domain::partition::{Committed, FailureState};
 use tidemark_domain::sql::rebuild::{self, Listed as SqlListed, Swap};
-use tidemark_domain::sql::{lookup, rows};
+use tidemark_domain::sql::{identifier, lookup, rows};
 use tidemark_domain::step::{self, Swapped};
 use tidemark_domain::verify::SourceCounts;
 
@@ -75,6 +75,10 @@ impl Worker<'_> {
                 Err(self.settle(FailureKind::Bug, &message))
             }
             Swapped::Failed => {
+                let error = execution.first_error().unwrap_or_default();
+                if staging_is_gone(error, &identifier::staging_name(self.batch.id)) {
+                    return Ok(Err(self.settle(FailureKind::SourceChanged, error)));
+                }
                 let failure = self.why(&swap.batch, execution);
                 Err(self.settle(failure.kind, &failure.message))
             }

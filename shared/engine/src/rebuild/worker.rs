@@ -34,8 +34,6 @@ pub(crate) struct Worker<'a> {
     pub(crate) fence: Fence,
     pub(crate) permission: Permission,
     pub(crate) probe: bool,
-    /// Whether the statement that ended last took the batch past its load window.
-    pub(crate) overran: bool,
     /// Who held locks when the load window was over.
     pub(crate) blocked_by: Option<String>,
     /// Whether the statement was found FINISHED when it was taken up again.
@@ -78,7 +76,6 @@ impl<'a> Worker<'a> {
             fence: item.fence.next(),
             permission: take.permission,
             probe: take.probe,
-            overran: false,
             blocked_by: None,
             was_over: false,
             stuck: take.stuck,
