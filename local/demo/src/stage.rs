@@ -25,11 +25,11 @@ impl Stage {
         let world = World::deploy(&settings).await?;
         teller.shown("deployed infra/template.yaml with the functions mark, rebuild and sweep");
         teller.line(format!(
-            "set short for you: settling {} s (else 30 s), rebuild's time-out {} s (else 120 s), its lease {} s \
-             longer (else 60 s), the guards' patience 2 s (else 15 min), no least interval between rebuilds (else up to \
-             15 min)",
+            "set short for you: settling {} s (else 30 s), rebuild's time-out {} s (else 120 s), its lease {} s longer \
+             (else 60 s),",
             settings.settle_seconds, settings.rebuild_timeout_seconds, settings.lease_margin_seconds
         ));
+        teller.line("  the guards' patience 2 s (else 15 min), no least interval between rebuilds (else up to 15 min)");
         world.create_targets().await?;
         teller.line("sales.orders and sales.returns made, as their owner would");
         world.tidemark_well(&["init"]).await?;

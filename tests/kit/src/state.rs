@@ -155,10 +155,10 @@ impl World {
         Ok(())
     }
 
-    /// Takes up to ten messages out of a queue.
+    /// Takes up to ten messages out of a queue, waiting a second for the first.
     pub async fn receive(&self, queue: Queue) -> Result<Vec<Message>> {
         let url = self.url(queue)?;
-        let receive = self.sqs.receive_message().queue_url(url).max_number_of_messages(10);
+        let receive = self.sqs.receive_message().queue_url(url).max_number_of_messages(10).wait_time_seconds(1);
         let receive = receive.message_attribute_names("All");
         let got = receive.message_system_attribute_names(MessageSystemAttributeName::All).send().await?;
         let mut messages = Vec::new();

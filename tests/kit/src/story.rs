@@ -53,19 +53,17 @@ impl World {
 
     /// Waits until the partition is at rest and its target holds just the rows of its files.
     pub async fn wait_true(&self, partition: &Partition) -> Result<View> {
-        let probe = || async { Ok(self.view(partition).await?.filter(View::is_true)) };
-        self.wait("the target to hold the rows of its files", partition, probe).await
+        self.wait("the target to hold the rows of its files", partition, || self.true_view(partition)).await
     }
 
     /// The same, where it is put off for minutes in between: what is due later is made due, and swept, at once.
     pub async fn wait_true_with_sweeps(&self, partition: &Partition) -> Result<View> {
         let probe = || async {
-            let view = self.view(partition).await?;
-            if view.as_ref().is_some_and(|view| view.item.0.get("holds").is_some()) {
+            if self.item(partition).await?.is_some_and(|item| item.held().is_some()) {
                 self.make_due(partition).await?;
                 self.sweep().await?;
             }
-            Ok(view.filter(View::is_true))
+            self.true_view(partition).await
         };
         self.wait("the target to hold the rows of its files", partition, probe).await
     }
@@ -84,8 +82,7 @@ impl World {
 
     /// Waits for a batch beyond the first `before`, and rest.
     pub async fn wait_landed(&self, partition: &Partition, before: usize) -> Result<View> {
-        let more = |view: &View| view.landed.len() > before && view.is_true();
-        let probe = || async { Ok(self.view(partition).await?.filter(more)) };
+        let probe = || async { Ok(self.true_view(partition).await?.filter(|view| view.landed.len() > before)) };
         self.wait("another batch to land", partition, probe).await
     }
 
@@ -103,6 +100,14 @@ impl World {
             Ok((left == 0).then_some(()))
         };
         self.wait("the queues to be empty", partition, probe).await
+    }
+
+    /// The partition, once it is at rest and true. Its files, which may be many, are read only then.
+    async fn true_view(&self, partition: &Partition) -> Result<Option<View>> {
+        if !self.item(partition).await?.is_some_and(|item| item.rests()) {
+            return Ok(None);
+        }
+        Ok(self.view(partition).await?.filter(View::is_true))
     }
 
     /// A partition seen from all sides; `None` where it was never marked.

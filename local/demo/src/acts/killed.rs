@@ -28,7 +28,9 @@ pub(super) async fn play(stage: &Stage, teller: &mut Teller) -> Result<()> {
     let view = world.wait_landed(&partition, before).await?;
     let batch = &view.landed.last().context("nothing landed")?.batch;
     let found = world.recovered_from(&partition, batch).await?.context("the story tells of no recovery")?;
-    teller.shown(format!("the lease ran out, and the next rebuild found the batch {found}, and finished it"));
+    teller.shown(format!(
+        "the lease ran out, and the next rebuild found the batch in the state \"{found}\", and finished it"
+    ));
     teller.shown(format!("{} rows, one batch in the ledger for it: {batch}", view.target.rows.len()));
     ensure!(view.landed.len() == before + 1, "{} batches landed for one file", view.landed.len() - before);
     Ok(())

@@ -1,7 +1,8 @@
 //! Files land, in bursts, late, over one another.
 
 use anyhow::Result;
-use tidemark_kit::{Dataset, World, orders};
+use tidemark_kit::state::Queue;
+use tidemark_kit::{Dataset, Settings, World, orders};
 
 #[tokio::test]
 async fn files_land_and_each_partition_holds_just_their_rows() -> Result<()> {
@@ -60,14 +61,13 @@ async fn a_burst_of_200_files_causes_few_rebuilds() -> Result<()> {
 /// The message that a mark sends may be lost; sweep finds the partition in the index and wakes it.
 #[tokio::test]
 async fn a_lost_message_is_made_good_by_sweep() -> Result<()> {
-    use tidemark_kit::state::Queue;
-
-    let world = World::with(&tidemark_kit::Settings { settle_seconds: 5, ..Default::default() }).await?;
+    let world = World::with(&Settings { settle_seconds: 5, ..Default::default() }).await?;
     let day = Dataset::Orders.day("2026-11-01");
     world.put_orders(&day.file("a.parquet"), &orders::orders(0, 10)).await?;
-    let marked = || async { Ok(world.item(&day).await?.filter(|_| true).map(|_| ())) };
-    world.wait("to be marked", &day, marked).await?;
+    let sent = || async { Ok((world.depth(Queue::Partitions).await? > 0).then_some(())) };
+    world.wait("a message to be sent", &day, sent).await?;
     world.purge(Queue::Partitions).await?;
+    assert_eq!(world.depth(Queue::Partitions).await?, 0, "lost");
     world.make_due(&day).await?;
     world.sweep().await?;
     world.wait_true(&day).await?;
