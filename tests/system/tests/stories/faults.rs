@@ -121,3 +121,22 @@ async fn a_swap_that_died_with_its_worker_is_found_before_commit_and_made_again(
     assert_eq!(world.copies(batch).await?, 1, "what was staged is swapped, not loaded again");
     Ok(())
 }
+
+#[tokio::test]
+async fn a_file_overwritten_while_it_is_loaded_ends_as_the_newer_one() -> Result<()> {
+    let world = World::new().await?;
+    let day = Dataset::Orders.day("2026-11-01");
+    world.slow_copy(4).await?;
+    world.put_orders(&day.file("a.parquet"), &orders::orders(0, 100)).await?;
+    wait_loading(&world, &day).await?;
+    let mut newer = orders::orders(0, 100);
+    for order in &mut newer {
+        order.cents += 1;
+    }
+    world.put_orders(&day.file("a.parquet"), &newer).await?;
+    world.slow_copy(0).await?;
+    let view = world.wait_true_with_sweeps(&day).await?;
+    assert_eq!(view.landed.len(), 1, "what was copied of the older one never landed: {:?}", view.landed);
+    assert_eq!(world.inventory(&view.landed[0]).await?, view.source.files);
+    Ok(())
+}

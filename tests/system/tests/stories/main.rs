@@ -6,6 +6,7 @@ mod bad_input;
 mod bad_source;
 mod emptied;
 mod faults;
+mod guards;
 mod hostile_keys;
 mod main_job;
 mod replays;
