@@ -22,7 +22,6 @@ use crate::error::Error;
 use crate::ports::Written;
 
 /// One take of a partition.
-#[expect(clippy::struct_excessive_bools, reason = "each is told of another moment, none excludes another")]
 pub(crate) struct Worker<'a> {
     pub(crate) engine: &'a Engine,
     pub(crate) work: Work<'a>,
