@@ -25,8 +25,9 @@ pub const SOON: SignedDuration = SignedDuration::from_mins(1);
 /// What a phase says comes next.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Next {
-    /// RECORD the batch, go on.
-    Record(Batch),
+    /// Go on with the batch, which enters its next phase: it is recorded together with its statement, before that is
+    /// submitted, since nothing happens in between.
+    Enter(Batch),
     /// RECORD what the look after fencing found, go on.
     Looked {
         /// The batch, listing next.
@@ -143,7 +144,7 @@ pub fn listed(
         return Next::Confirm { last: None };
     }
     if verdict.is_good() {
-        return Next::Record(Batch { listed: Some(listed), ..batch.enter(Phase::Staging) });
+        return Next::Enter(Batch { listed: Some(listed), ..batch.enter(Phase::Staging) });
     }
     let settlement = settle::verdict(item, batch, verdict, patience, now);
     // What was listed is shown with the partition, so that an operator can accept just that.
@@ -160,7 +161,7 @@ pub fn staged(
     now: Timestamp,
 ) -> Next {
     if verdict.is_good() {
-        return Next::Record(Batch { verified: Some(verified), ..batch.enter(Phase::Swapping) });
+        return Next::Enter(Batch { verified: Some(verified), ..batch.enter(Phase::Swapping) });
     }
     Next::Settle { settlement: settle::verdict(item, batch, verdict, patience, now), keep: batch.clone() }
 }

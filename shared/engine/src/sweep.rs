@@ -18,8 +18,8 @@ use crate::error::Error;
 use crate::mark::CatalogCache;
 use crate::ports::{DueEntry, Index, Outgoing, Written};
 
-/// Entries of an index that gauges count; more are told as this many.
-const COUNTED_AT_MOST: usize = 1000;
+/// Entries of an index that gauges and watermark know; more are told as this many. Twice the dirty partitions that may be.
+const COUNTED_AT_MOST: usize = 20_000;
 /// Items read for the age of the oldest: the longest due are among the oldest.
 const AGES_READ: usize = 25;
 
@@ -28,9 +28,9 @@ const AGES_READ: usize = 25;
 pub struct Swept {
     /// Which.
     pub dataset: DatasetName,
-    /// Partitions with anything to do; 1,000 stands for more.
+    /// Partitions with anything to do; 20,000 stands for more.
     pub dirty: u64,
-    /// Partitions set aside; 1,000 stands for more.
+    /// Partitions set aside; 20,000 stands for more.
     pub parked: u64,
     /// Messages sent.
     pub woken: u64,

@@ -177,7 +177,7 @@ impl Act<'_> {
         let outcome = self.s.redshift.statements.iter().find(statement).map_or(Outcome::Running, |x| x.outcome);
         let next = match (phase, outcome) {
             (_, Outcome::Running) if self.rules.has(Flaw::TryRaisedUnseen) && working.batch.attempt == 1 => {
-                Next::Record(working.batch.next_try())
+                Next::Enter(working.batch.next_try())
             }
             (_, Outcome::Running) => return None,
             (Phase::Fencing, Outcome::Finished) => self.look(working),
@@ -193,7 +193,10 @@ impl Act<'_> {
 
     fn submit(&mut self, working: &Working) {
         match self.rules.submit(&working.batch) {
-            Submit::Record(batch) => self.advance(working, Next::Record(batch)),
+            Submit::Record(batch) => {
+                let update = self.rules.record(working.fence, &batch);
+                self.record(working, &update, batch, working.taken.clone());
+            }
             Submit::Again => self.send(working),
             Submit::Describe(id) => self.wait(working, id.parse().unwrap_or(0)),
             Submit::Lost => self.advance(working, statement_failed(working, FailureKind::SourceChanged)),
@@ -297,24 +300,31 @@ impl Act<'_> {
         true
     }
 
-    /// Records what goes on; leaves where it doesn't.
+    /// Goes on with what needs no record of its own, or records it; leaves where it doesn't go on.
     fn advance(&mut self, working: &Working, next: Next) {
-        let (update, batch, taken) = match next {
-            Next::Record(batch) => (self.rules.record(working.fence, &batch), batch, working.taken.clone()),
+        match next {
+            Next::Enter(batch) => self.go_on(working, batch, working.taken.clone()),
             Next::Looked { batch, newest } => {
                 let update = self.rules.record_look(working.fence, &batch, newest.as_deref());
                 let last = newest.map(|newest| *newest).or(working.taken.last.clone());
                 let taken = PartitionItem { last, ..PartitionItem::clone(&working.taken) };
-                (update, batch, Kept::item(taken))
+                self.record(working, &update, batch, Kept::item(taken));
             }
-            leaving => return self.left(working, leaving),
-        };
-        if self.write(&update) {
-            let working = Working { batch: InHand::batch(batch), taken, wait: None, ..working.clone() };
-            self.s.workers[self.w].at = At::Working(working);
+            leaving => self.left(working, leaving),
+        }
+    }
+
+    fn record(&mut self, working: &Working, update: &Update, batch: Batch, taken: Kept<Stored>) {
+        if self.write(update) {
+            self.go_on(working, batch, taken);
         } else {
             self.leave(working, false, false, true);
         }
+    }
+
+    fn go_on(&mut self, working: &Working, batch: Batch, taken: Kept<Stored>) {
+        let working = Working { batch: InHand::batch(batch), taken, wait: None, ..working.clone() };
+        self.s.workers[self.w].at = At::Working(working);
     }
 
     /// Leaves the partition as `next` says.
@@ -342,7 +352,7 @@ impl Act<'_> {
                 self.leave(working, written, false, !written);
             }
             // A halt or a denial needs a dataset that isn't active, which the model leaves out.
-            Next::Settle { .. } | Next::Denied | Next::Overtaken | Next::Record(_) | Next::Looked { .. } => {
+            Next::Settle { .. } | Next::Denied | Next::Overtaken | Next::Enter(_) | Next::Looked { .. } => {
                 self.leave(working, false, false, true);
             }
         }

@@ -24,7 +24,7 @@ impl Worker<'_> {
             Next::HandOff { statement } => self.hand_off_now(statement).await,
             Next::Denied => self.denied().await,
             Next::Restored { ledger, stored } => self.restored(ledger, stored).await,
-            Next::Overtaken | Next::Record(_) | Next::Looked { .. } => Ok(self.overtaken().await),
+            Next::Overtaken | Next::Enter(_) | Next::Looked { .. } => Ok(self.overtaken().await),
         };
         match left {
             Ok(answer) => answer,

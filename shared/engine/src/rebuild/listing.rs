@@ -36,7 +36,7 @@ impl Worker<'_> {
         tracing::info!(objects, bytes = listed.bytes, rows = listed.rows, "listed");
         let next = step::listed(&self.item, &self.batch, listed, &verdict, self.patience(), self.now());
         match &next {
-            Next::Record(_) if objects > 0 => drop(manifest(&listing).await?),
+            Next::Enter(_) if objects > 0 => drop(manifest(&listing).await?),
             Next::Confirm { .. } => tracing::info!(objects, "unchanged since the last commit"),
             Next::Settle { settlement: Settlement::Hold { until, .. }, .. } => {
                 tracing::info!(verdict = verdict.message(), %until, "held back");

@@ -118,22 +118,23 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Records what goes on, gives back what leaves.
+    /// Goes on, or gives back what leaves.
+    ///
+    /// The next phase is recorded together with its statement, before that is submitted: nothing happens in between.
     async fn advance(&mut self, next: Next) -> Result<Option<Next>, Error> {
-        let (update, batch) = match next {
-            Next::Record(batch) => (writes::record(&self.seen.id, self.fence, &batch), batch),
+        match next {
+            Next::Enter(batch) => self.batch = batch,
             Next::Looked { batch, newest } => {
                 let update = writes::record_look(&self.seen.id, self.fence, &batch, newest.as_deref());
+                if let Written::Refused(_) = self.engine.write(&[update]).await? {
+                    return Ok(Some(Next::Overtaken));
+                }
                 self.item.last = newest.map(|newest| *newest).or(self.item.last.take());
                 self.item.unresolved = false;
-                (update, batch)
+                self.batch = batch;
             }
             leaving => return Ok(Some(leaving)),
-        };
-        if let Written::Refused(_) = self.engine.write(&[update]).await? {
-            return Ok(Some(Next::Overtaken));
         }
-        self.batch = batch;
         Ok(None)
     }
 
