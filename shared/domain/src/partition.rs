@@ -155,7 +155,7 @@ pub struct Batch {
     /// What was listed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listed: Option<Listed>,
-    /// Seconds spent in statements that ended.
+    /// Seconds in statements, as far as the workers that left it in order watched.
     #[serde(default)]
     pub spent_seconds: u64,
     /// The try of the phase's statement: 1, and one more after each terminal failure that was *seen*.

@@ -63,11 +63,11 @@ pub fn failure(item: &PartitionItem, kind: FailureKind, message: &str, now: Time
     match kind {
         FailureKind::Contended => {
             let pause = spread(SignedDuration::from_secs(2).saturating_mul(1 << held.min(4)), jitter);
-            hold(now + pause, true, held == ALARM_AFTER_HOLDS)
+            hold(now + pause, true, held >= ALARM_AFTER_HOLDS)
         }
         FailureKind::Unavailable => {
             let pause = spread(SignedDuration::from_secs(5).saturating_mul(1 << held.min(8)), jitter);
-            hold(now + pause.min(LONGEST_HOLD), true, held == ALARM_AFTER_HOLDS)
+            hold(now + pause.min(LONGEST_HOLD), true, held >= ALARM_AFTER_HOLDS)
         }
         FailureKind::SourceChanged | FailureKind::EpochOver => {
             // Shortly; ever longer where it goes on so, since each time costs Redshift a statement.

@@ -64,7 +64,7 @@ impl Engine {
                 Written::Applied { .. } => {
                     let generation = read.unwrap_or_default().next();
                     tracing::info!(%generation, reason = replay.reason.as_deref(), force = replay.force, "replay");
-                    self.send_look(seen, generation).await?;
+                    self.nudge(seen, generation).await;
                     return Ok(Answer::Done("replay marked"));
                 }
                 Written::Refused(found) => read = found.into_iter().flatten().next().as_ref().and_then(marked),

@@ -30,7 +30,7 @@ impl Worker<'_> {
             return Ok(self.overtaken().await);
         }
         self.after_commit(last.as_ref()).await;
-        self.engine.send_look(self.seen, marked).await?;
+        self.engine.nudge(self.seen, marked).await;
         Ok(Answer::Done("built, and marked again since"))
     }
 

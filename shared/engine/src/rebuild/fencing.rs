@@ -5,6 +5,7 @@
 
 use jiff::tz::TimeZone;
 use tidemark_domain::failure::FailureKind;
+use tidemark_domain::id::{Fence, Generation};
 use tidemark_domain::partition::Committed;
 use tidemark_domain::sql::rows::LedgerRow;
 use tidemark_domain::sql::{lookup, rebuild, rows};
@@ -49,22 +50,19 @@ impl Worker<'_> {
     }
 
     /// Redshift has a fence or a generation that the item doesn't know: if the item is still ours, it was restored.
-    pub(crate) async fn ahead(
-        &self,
-        ledger: tidemark_domain::id::Generation,
-        stored: tidemark_domain::id::Fence,
-    ) -> Result<Next, Error> {
+    async fn ahead(&self, ledger: Generation, stored: Fence) -> Result<Next, Error> {
         let now = self.engine.look(&self.seen.id).await?;
         let found = now.and_then(|seen| seen.item);
         Ok(step::ahead(self.fence, found.as_ref(), ledger, stored))
     }
 
-    /// A claim or fence was refused because a newer fence is stored.
+    /// A claim or fence was refused because a newer fence is stored: what else does Redshift know?
     pub(crate) async fn superseded(&self) -> Result<Next, Error> {
-        match self.ask(&lookup::ledger_row(&self.request())?).await? {
+        match self.ask(&lookup::look(&self.request())?).await? {
             Answered::Rows(rows) => {
                 let look = rows::look(&rows)?;
-                self.ahead(tidemark_domain::id::Generation(0), look.stored_fence.unwrap_or_default()).await
+                let ledger = look.ledger.as_ref().map(|row| row.generation).unwrap_or_default();
+                self.ahead(ledger, look.stored_fence.unwrap_or_default()).await
             }
             Answered::Leave(next) => Ok(next),
         }

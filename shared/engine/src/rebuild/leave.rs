@@ -18,14 +18,13 @@ use crate::ports::{Alert, Written};
 impl Worker<'_> {
     /// Leaves the partition as `next` says. If even that fails, the message comes back and the lease runs out.
     pub(crate) async fn left(mut self, next: Next) -> Answer {
-        let left = match next {
-            Next::Confirm { last } => self.confirm(last.map(|last| *last)).await,
-            Next::Settle { settlement, keep } => self.settled(settlement, keep).await,
-            Next::HandOff { statement } => self.hand_off_now(statement).await,
-            Next::Denied => self.denied().await,
-            Next::Restored { ledger, stored } => self.restored(ledger, stored).await,
-            Next::Overtaken | Next::Enter(_) | Next::Looked { .. } => Ok(self.overtaken().await),
-        };
+        let mut left = self.leave(next).await;
+        if let Err(error @ Error::Announce(_)) = &left
+            && let Next::Settle { settlement, keep } = self.failed(error)
+        {
+            // Nobody could be told of it, so nothing was written yet: put off, not tried again and again.
+            left = self.settled(settlement, keep).await;
+        }
         match left {
             Ok(answer) => answer,
             Err(error) => {
@@ -34,6 +33,17 @@ impl Worker<'_> {
                 let pause = Duration::from_secs(5) + self.engine.ports.clock.jitter(Duration::from_secs(10));
                 self.engine.back(self.work, pause).await
             }
+        }
+    }
+
+    async fn leave(&mut self, next: Next) -> Result<Answer, Error> {
+        match next {
+            Next::Confirm { last } => self.confirm(last.map(|last| *last)).await,
+            Next::Settle { settlement, keep } => self.settled(settlement, keep).await,
+            Next::HandOff { statement } => self.hand_off_now(statement).await,
+            Next::Denied => self.denied().await,
+            Next::Restored { ledger, stored } => self.restored(ledger, stored).await,
+            Next::Overtaken | Next::Enter(_) | Next::Looked { .. } => Ok(self.overtaken().await),
         }
     }
 
@@ -51,8 +61,11 @@ impl Worker<'_> {
             return Ok(Answer::Back);
         };
         let mut alerted = self.item.alerted.clone();
-        if *alert && alerted.insert(kind.clone()) {
-            self.alert(&format!("{kind}: {} is held back", self.seen.id), message).await?;
+        if *alert && !alerted.contains(kind) {
+            match self.alert(&format!("{kind}: {} is held back", self.seen.id), message).await {
+                Ok(()) => _ = alerted.insert(kind.clone()),
+                Err(error) => tracing::warn!(%error, "held all the same; the next hold tells"),
+            }
         }
         tracing::info!(kind, %until, kept = keep, message, "held");
         let kept = if *keep { Keep::As(batch) } else { Keep::End(batch) };
@@ -61,7 +74,7 @@ impl Worker<'_> {
             return Ok(self.overtaken().await);
         }
         if until.duration_since(self.now()) <= SOON {
-            self.engine.send_look(self.seen, self.item.marked).await?;
+            self.engine.nudge(self.seen, self.item.marked).await;
         }
         Ok(Answer::Done("held"))
     }
@@ -87,7 +100,7 @@ impl Worker<'_> {
             return Ok(self.overtaken().await);
         }
         if until.duration_since(now) <= SOON {
-            self.engine.send_look(self.seen, found.marked).await?;
+            self.engine.nudge(self.seen, found.marked).await;
         }
         Ok(Answer::Done("would be parked, but was marked again; held"))
     }
@@ -109,7 +122,8 @@ impl Worker<'_> {
 
     /// Time is up: record where the statement is, give the lock back, and come straight back.
     async fn hand_off_now(&mut self, statement: Option<String>) -> Result<Answer, Error> {
-        let batch = step::handed_off(&self.batch, statement);
+        let spent_seconds = u64::try_from(self.in_statements().as_secs()).unwrap_or(0);
+        let batch = Batch { spent_seconds, ..step::handed_off(&self.batch, statement) };
         tracing::info!(phase = batch.phase.as_str(), statement = ?batch.statement.as_ref().map(|s| &s.id), "handed off");
         let update = writes::record(&self.seen.id, self.fence, &batch);
         if self.finish(update, None).await?.is_some() {
@@ -129,7 +143,7 @@ impl Worker<'_> {
         let (now, keep) = (self.now(), Keep::End(&self.batch));
         let update = step::hold(&self.seen.id, self.fence, &self.item, "retired", now, keep, &self.item.alerted);
         if self.finish(update, None).await?.is_none() {
-            self.engine.send_look(self.seen, self.item.marked).await?;
+            self.engine.nudge(self.seen, self.item.marked).await;
         }
         Ok(Answer::Done("its batch ended; it leaves the index"))
     }
@@ -149,7 +163,7 @@ impl Worker<'_> {
             let update = writes::restored(&self.seen.id, self.fence, marked, ledger, stored, self.now());
             match self.finish(update, None).await? {
                 None => {
-                    self.engine.send_look(self.seen, marked.max(ledger).next()).await?;
+                    self.engine.nudge(self.seen, marked.max(ledger).next()).await;
                     return Ok(Answer::Done("the state table was restored; fencing comes next"));
                 }
                 Some(found) if !step::is_overtaken(&found, self.fence) => marked = found.marked,

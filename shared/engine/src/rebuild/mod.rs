@@ -210,6 +210,13 @@ impl Engine {
         Ok(self.ports.state.write(updates, &token).await?)
     }
 
+    /// Sends a message for a partition that stands in the index: if it can't be sent, sweep wakes it.
+    pub(crate) async fn nudge(&self, seen: &Seen, generation: tidemark_domain::id::Generation) {
+        if let Err(error) = self.send_look(seen, generation).await {
+            tracing::warn!(partition = %seen.id, %error, "not sent; wake sends it");
+        }
+    }
+
     /// Sends a message that asks for a look.
     pub(crate) async fn send_look(
         &self,

@@ -10,7 +10,6 @@ use tidemark_domain::failure::{
 use tidemark_domain::sql::rows::{self, Field};
 use tidemark_domain::sql::{Batch as Sql, SubStatement, lookup};
 use tidemark_domain::step::{self, Submit};
-use tidemark_domain::take::TOKEN_VALID_FOR;
 use tidemark_domain::writes;
 
 use super::{Next, Worker};
@@ -89,6 +88,7 @@ impl Worker<'_> {
             }
         }
         self.batch.spent_seconds = u64::try_from(self.in_statements().as_secs()).unwrap_or(0);
+        self.watched_since = self.now();
         if execution.status != ExecutionStatus::Finished && execution.statements.is_empty() {
             execution = self.describe(&execution.id, 0).await?.unwrap_or(execution);
         }
@@ -108,12 +108,19 @@ impl Worker<'_> {
             })
             .collect();
         let mut failure = statement_failure(culprit(&errors), execution.error.as_deref().unwrap_or_default());
-        if failure.kind == FailureKind::TooSlow
-            && let Some(who) = &self.blocked_by
-        {
-            // Waiting for somebody else's lock is no overrun.
-            failure.kind = FailureKind::Contended;
-            failure.message = format!("{}; it waited for {who}", failure.message);
+        if failure.kind == FailureKind::TooSlow {
+            let waited = self.blocked_by.as_ref().map_or_else(String::new, |who| format!(", waiting for {who}"));
+            failure.message = format!(
+                "{} s in statements{waited}, where the load window is {} s; the last was in phase {}: {}",
+                self.batch.spent_seconds,
+                self.load_window().as_secs(),
+                self.batch.phase.as_str(),
+                failure.message
+            );
+            if self.blocked_by.is_some() {
+                // Waiting for somebody else's lock is no overrun.
+                failure.kind = FailureKind::Contended;
+            }
         }
         failure
     }
@@ -202,11 +209,13 @@ impl Worker<'_> {
         SignedDuration::try_from(self.definition.load_window).unwrap_or(SignedDuration::MAX)
     }
 
-    /// How long the batch has been in statements: those that ended, and the one that is out.
-    fn in_statements(&self) -> SignedDuration {
-        let ended = SignedDuration::from_secs(i64::try_from(self.batch.spent_seconds).unwrap_or(i64::MAX));
-        let out = self.batch.statement.as_ref().map(|s| self.now().duration_since(s.submitted_at));
-        ended.saturating_add(out.unwrap_or_default().clamp(SignedDuration::ZERO, TOKEN_VALID_FOR * 4))
+    /// How long the batch has been in statements, as far as its workers watched: an outage counts for nothing, and Redshift's
+    /// own time-out of a statement needs nobody who watches.
+    pub(crate) fn in_statements(&self) -> SignedDuration {
+        let before = SignedDuration::from_secs(i64::try_from(self.batch.spent_seconds).unwrap_or(i64::MAX));
+        let out =
+            self.batch.statement.as_ref().map(|s| self.now().duration_since(s.submitted_at.max(self.watched_since)));
+        before.saturating_add(out.unwrap_or_default().max(SignedDuration::ZERO))
     }
 
     /// The outcome of its statement can't be determined any more: give it up; fence and look find what came of it.

@@ -69,7 +69,7 @@ impl Worker<'_> {
         let finished = execution.status == ExecutionStatus::Finished;
         Ok(match step::swapped(&self.batch, own, stored, finished) {
             Swapped::Committed(own) => Ok(own),
-            Swapped::Ahead(stored) => Err(self.ahead(tidemark_domain::id::Generation(0), stored).await?),
+            Swapped::Ahead(_) => Err(self.superseded().await?),
             Swapped::Missing => {
                 let message = format!("statement {} is FINISHED, but its ledger row is not there", execution.id);
                 Err(self.settle(FailureKind::Bug, &message))

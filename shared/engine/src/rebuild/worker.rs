@@ -31,6 +31,8 @@ pub(crate) struct Worker<'a> {
     pub(crate) batch: Batch,
     /// The take's fence; the batch's own may be older.
     pub(crate) fence: Fence,
+    /// Since when it watches its statement: `batch.spent_seconds` are those before.
+    pub(crate) watched_since: Timestamp,
     pub(crate) permission: Permission,
     pub(crate) probe: bool,
     /// Who held locks when the load window was over.
@@ -73,6 +75,7 @@ impl<'a> Worker<'a> {
             item: PartitionItem { unresolved: take.unresolved, ..item.clone() },
             batch: take.batch,
             fence: item.fence.next(),
+            watched_since: engine.ports.clock.now(),
             permission: take.permission,
             probe: take.probe,
             blocked_by: None,
@@ -139,7 +142,7 @@ impl<'a> Worker<'a> {
     }
 
     /// A failure of a port, or of something stored: settled by its kind; the batch goes on as it is.
-    fn failed(&self, error: &Error) -> Next {
+    pub(crate) fn failed(&self, error: &Error) -> Next {
         tracing::warn!(%error, kind = error.kind().name(), phase = self.batch.phase.as_str(), "failed");
         step::failed(&self.item, &self.batch, error.kind(), &error.to_string(), self.now(), self.chance())
     }

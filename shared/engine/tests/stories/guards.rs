@@ -17,7 +17,7 @@ fn strict() -> String {
 }
 
 fn rows(count: usize) -> String {
-    (0..count).map(|n| format!("{n}\n")).collect()
+    (0..count).map(|n| n.to_string()).collect::<Vec<_>>().join("\n")
 }
 
 impl World {

@@ -116,7 +116,7 @@ async fn with(datasets: &[Definition]) -> World {
 async fn mark_days(world: &World, dataset: &Definition, days: impl Iterator<Item = usize>) {
     for n in days {
         let day = jiff::civil::date(2020, 1, 1).checked_add(jiff::Span::new().days(i64::try_from(n).unwrap())).unwrap();
-        let partition = PartitionName::new(&format!("dt={day}")).unwrap();
+        let partition = PartitionName::new(format!("dt={day}")).unwrap();
         let id = PartitionId { dataset: dataset.name.clone(), partition };
         world.state.write(&[writes::mark(&id, 0, world.clock.now())], "mark").await.unwrap();
         world.clock.advance(Duration::from_millis(1));

@@ -125,7 +125,7 @@ impl World {
         self.send_events();
     }
 
-    fn send_events(&mut self) {
+    pub(crate) fn send_events(&mut self) {
         for change in self.objects.take_changes() {
             let (name, bucket, key) = match change {
                 ObjectChange::Created { bucket, key } => ("ObjectCreated:Put", bucket, key),
