@@ -54,7 +54,7 @@ impl LocalCloud {
     /// (cargo, pip), later two to five seconds.
     pub async fn start(options: Options) -> Result<Self> {
         let run = Run::new()?;
-        let venv = Venv::ensure("requirements.txt")?;
+        let venv = Venv::ensure("local/cloud/requirements.txt")?;
         let binaries = built().await?;
         let postgres = Postgres::start(&run).await?;
         let cloud = Self::start_servers(run, venv, binaries, postgres).await?;

@@ -31,5 +31,6 @@ pub use listeners::Listener;
 pub use postgres::Postgres;
 pub use stack::{Stack, StackEvent, StackOptions};
 pub use template::Template;
+pub use venv::Venv;
 pub use wait::wait_until;
 pub use workspace::{Run, workspace_root};

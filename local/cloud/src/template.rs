@@ -21,7 +21,7 @@ pub struct Template {
 impl Template {
     /// Reads and translates it; SAM's own mistakes are errors.
     pub fn read() -> Result<Self> {
-        let mut script = Command::new(Venv::ensure("requirements.txt")?.python());
+        let mut script = Command::new(Venv::ensure("local/cloud/requirements.txt")?.python());
         script.arg(workspace_root().join("local/cloud/translate.py")).arg(workspace_root().join("infra/template.yaml"));
         serde_json::from_str(&run(&mut script)?).context("translate.py did not answer in JSON")
     }

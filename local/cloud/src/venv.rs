@@ -14,14 +14,15 @@ const COMPLETE: &str = "complete";
 
 /// A finished environment.
 #[derive(Debug, Clone)]
-pub(crate) struct Venv {
+pub struct Venv {
     root: PathBuf,
 }
 
 impl Venv {
-    /// The environment for `local/cloud/<requirements>`, made now if need be; processes that want the same one take turns.
-    pub(crate) fn ensure(requirements: &str) -> Result<Self> {
-        let file = workspace_root().join("local/cloud").join(requirements);
+    /// The environment for a requirements file of this workspace, made now if need be; processes that want the same one
+    /// take turns.
+    pub fn ensure(requirements: &str) -> Result<Self> {
+        let file = workspace_root().join(requirements);
         let text = fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
         let all = workspace_root().join(".local/venv");
         fs::create_dir_all(&all).with_context(|| format!("cannot make {}", all.display()))?;
@@ -36,8 +37,13 @@ impl Venv {
         Ok(Self { root })
     }
 
+    /// A program that one of its packages brought.
+    pub fn program(&self, name: &str) -> PathBuf {
+        self.root.join("bin").join(name)
+    }
+
     pub(crate) fn python(&self) -> PathBuf {
-        self.root.join("bin/python3")
+        self.program("python3")
     }
 
     /// The folder its packages lie in.

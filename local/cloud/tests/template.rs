@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
+use regex::Regex;
 use serde_json::{Value, json};
 use tidemark_local::{Template, workspace_root};
 
@@ -56,7 +57,7 @@ fn seconds(value: &Value) -> u64 {
     value.as_u64().or_else(|| value.as_str()?.parse().ok()).unwrap_or_else(|| panic!("{value} is no number of seconds"))
 }
 
-/// Every `Allow` statement of every role that SAM makes, with the role's name.
+/// Every `Allow` statement of every role, those that SAM makes too, with the role's name.
 fn allowed(translated: &Value) -> Vec<(&str, &Value)> {
     fn gather<'a>(role: &'a str, statement: &'a Value, found: &mut Vec<(&'a str, &'a Value)>) {
         if let Some(branches) = statement.get("Fn::If") {
@@ -218,12 +219,236 @@ fn c199_the_bucket_waits_for_the_queue_policy() {
     assert_eq!(policy[0]["Principal"]["Service"], "s3.amazonaws.com");
 }
 
+/// The pattern of a parameter, as CloudFormation applies it: to the whole value.
+fn pattern(template: &Template, parameter: &str) -> Regex {
+    let pattern = template.source["Parameters"][parameter]["AllowedPattern"].as_str();
+    let pattern = pattern.unwrap_or_else(|| panic!("{parameter} has no pattern"));
+    Regex::new(&format!("^(?:{pattern})$")).unwrap()
+}
+
+/// `{"Fn::If": ["HasKey", <the customer's key>, <other>]}`
+fn with_key(other: &Value) -> Value {
+    json!({"Fn::If": ["HasKey", {"Ref": "KmsKeyArn"}, other]})
+}
+
+#[test]
+fn c200_everything_is_encrypted_with_the_customers_key_where_one_is_given() {
+    let template = Template::read().unwrap();
+    let none = json!({"Ref": "AWS::NoValue"});
+    for (kind, property) in [
+        ("AWS::SQS::Queue", "KmsMasterKeyId"),
+        ("AWS::SNS::Topic", "KmsMasterKeyId"),
+        ("AWS::Logs::LogGroup", "KmsKeyId"),
+        ("AWS::Lambda::Function", "KmsKeyArn"),
+    ] {
+        for (name, properties) in resources(&template.translated, kind) {
+            assert_eq!(properties[property], with_key(&none), "{name}");
+        }
+    }
+    let resources = &template.source["Resources"];
+    let table = &resources["StateTable"]["Properties"]["SSESpecification"]["Fn::If"];
+    assert_eq!((&table[0], &table[1]["KMSMasterKeyId"]), (&json!("HasKey"), &json!({"Ref": "KmsKeyArn"})));
+    let bucket = &resources["ControlBucket"]["Properties"]["BucketEncryption"]["ServerSideEncryptionConfiguration"][0];
+    let key = &bucket["Fn::If"][1]["ServerSideEncryptionByDefault"];
+    assert_eq!((&key["SSEAlgorithm"], &key["KMSMasterKeyID"]), (&json!("aws:kms"), &json!({"Ref": "KmsKeyArn"})));
+
+    // The key's policy is its owner's; the page they copy it from names each service that must use the key.
+    let page = fs::read_to_string(workspace_root().join("docs/deploy.md")).unwrap();
+    for service in ["s3", "sns", "events", "cloudwatch"] {
+        assert!(page.contains(&format!("\"{service}.amazonaws.com\"")), "{service} is not in the key policy");
+    }
+}
+
 #[test]
 fn c201_no_queue_uses_the_managed_key() {
     let template = Template::read().unwrap();
     for (name, queue) in resources(&template.source, "AWS::SQS::Queue") {
-        assert_eq!(queue["SqsManagedSseEnabled"], true, "{name}");
-        assert!(queue.get("KmsMasterKeyId").is_none(), "{name}: S3 cannot use the key aws/sqs");
+        let managed = json!({"Fn::If": ["HasKey", {"Ref": "AWS::NoValue"}, true]});
+        assert_eq!(queue["SqsManagedSseEnabled"], managed, "{name}");
+    }
+    let key = pattern(&template, "KmsKeyArn");
+    for refused in
+        ["alias/aws/sqs", "arn:aws:kms:eu-west-1:123456789012:alias/aws/sqs", "1234abcd-12ab-34cd-56ef-1234567890ab"]
+    {
+        assert!(
+            !key.is_match(refused),
+            "{refused}: S3 cannot use an alias of AWS, and an id says nothing of its account"
+        );
+    }
+    assert!(key.is_match("arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"));
+    assert!(key.is_match(""), "no key is the default");
+}
+
+#[test]
+fn c202_functions_may_use_the_key() {
+    let template = Template::read().unwrap();
+    for role in ["MarkRole", "RebuildRole", "SweepRole"] {
+        let statements = allowed(&template.translated);
+        let mut of_role = statements.iter().filter(|(name, statement)| *name == role && statement["Sid"] == "Key");
+        let (_, key) = of_role.next().unwrap_or_else(|| panic!("{role} may not use the key"));
+        assert_eq!(words(&key["Action"]), ["kms:Decrypt", "kms:GenerateDataKey"], "{role}");
+        assert_eq!(key["Resource"], json!({"Ref": "KmsKeyArn"}), "{role}");
+    }
+    let statements = allowed(&template.translated);
+    let data = statements.iter().find(|(role, statement)| *role == "RebuildRole" && statement["Sid"] == "DataKey");
+    assert_eq!(data.unwrap().1["Action"], "kms:Decrypt", "files may be encrypted with another key");
+}
+
+/// Whoever writes a bucket's notifications replaces all of them: only those of this stack's own bucket are written.
+#[test]
+fn c203_no_foreign_notification_is_written() {
+    let template = Template::read().unwrap();
+    for (name, resource) in template.source["Resources"].as_object().unwrap() {
+        let kind = resource["Type"].as_str().unwrap();
+        assert!(!kind.starts_with("Custom::") && kind != "AWS::CloudFormation::CustomResource", "{name}");
+        if resource["Properties"].get("NotificationConfiguration").is_some() {
+            assert_eq!((name.as_str(), &resource["Condition"]), ("DataBucket", &json!("CreatesDataBucket")));
+        }
+    }
+    let freshness = &template.source["Resources"]["FreshnessAlarm"]["Properties"];
+    assert_eq!(freshness["TreatMissingData"], "breaching", "silence is what the alarm is for");
+}
+
+#[test]
+fn c204_the_bucket_has_one_rule_for_each_kind_of_event() {
+    let template = Template::read().unwrap();
+    let rules = &template.source["Resources"]["DataBucket"]["Properties"]["NotificationConfiguration"];
+    let rules = rules["QueueConfigurations"].as_array().unwrap();
+    let kinds: BTreeSet<&str> = rules.iter().map(|rule| rule["Event"].as_str().unwrap()).collect();
+    assert_eq!(kinds, BTreeSet::from(["s3:ObjectCreated:*", "s3:ObjectRemoved:*", "s3:ObjectRestore:Completed"]));
+    assert_eq!(rules.len(), kinds.len());
+    assert!(rules.iter().all(|rule| rule.get("Filter").is_none()), "rules without filters cannot overlap in part");
+}
+
+/// SAM attaches policies of AWS's, with wildcards, to a role it makes for a function.
+#[test]
+fn functions_have_roles_of_their_own() {
+    let template = Template::read().unwrap();
+    for (name, function) in resources(&template.source, "AWS::Serverless::Function") {
+        let role = name.replace("Function", "Role");
+        assert_eq!(function["Role"], json!({"Fn::GetAtt": [role, "Arn"]}), "{name}");
+    }
+    for (name, role) in resources(&template.translated, "AWS::IAM::Role") {
+        assert!(role.get("ManagedPolicyArns").is_none(), "{name}");
+    }
+}
+
+/// What holds data outlives the stack.
+#[test]
+fn tables_and_buckets_are_retained() {
+    let template = Template::read().unwrap();
+    for (name, resource) in template.source["Resources"].as_object().unwrap() {
+        if ["AWS::DynamoDB::Table", "AWS::S3::Bucket"].contains(&resource["Type"].as_str().unwrap()) {
+            for policy in ["DeletionPolicy", "UpdateReplacePolicy"] {
+                assert_eq!(resource[policy], "Retain", "{policy} of {name}");
+            }
+        }
+    }
+}
+
+/// An inventory is read at the partition's next rebuild, however late: nothing but unfinished uploads goes by age.
+#[test]
+fn inventories_do_not_expire() {
+    let template = Template::read().unwrap();
+    let bucket = &template.source["Resources"]["ControlBucket"]["Properties"];
+    for rule in bucket["LifecycleConfiguration"]["Rules"].as_array().unwrap() {
+        assert!(rule.as_object().unwrap().keys().all(|key| !key.contains("Expiration")), "{rule}");
+    }
+}
+
+#[test]
+fn bad_values_are_refused_by_their_parameter() {
+    let template = Template::read().unwrap();
+    let workgroup = "arn:aws:redshift-serverless:eu-west-1:123456789012:workgroup/1234abcd-12ab-34cd-56ef-1234567890ab";
+    let role = "arn:aws:iam::123456789012:role/service-role/copy";
+    let roles = format!("{role},{role}");
+    for (parameter, good, bad) in [
+        ("DataBucketName", "lake-raw", "s3://lake-raw/"),
+        ("DataTopicArn", "arn:aws:sns:eu-west-1:123456789012:lake-events", "lake-events"),
+        ("DataKeyArn", "arn:aws:kms:eu-west-1:123456789012:key/mrk-1234", "alias/lake"),
+        ("RedshiftWorkgroup", "analytics", workgroup),
+        ("RedshiftWorkgroupArn", workgroup, "analytics"),
+        ("RedshiftCluster", "warehouse-1", "warehouse.abc.eu-west-1.redshift.amazonaws.com"),
+        ("RedshiftDatabase", "dev", "dev/public"),
+        ("RedshiftDbUser", "tidemark", "tide mark"),
+        (
+            "RedshiftSecretArn",
+            "arn:aws:secretsmanager:eu-west-1:123456789012:secret:redshift/etl-AbCdEf",
+            "redshift/etl",
+        ),
+        ("CopyRoleArn", "default", "copy"),
+        ("CopyRoleArn", role, "arn:aws:iam::123456789012:user/copy"),
+        ("CopyRoleArn", &roles, "default,default"),
+        ("AlertEmail", "data@example.com", "data at example.com"),
+        ("EventBusName", "default", "arn:aws:events:eu-west-1:123456789012:event-bus/default"),
+    ] {
+        let pattern = pattern(&template, parameter);
+        assert!(pattern.is_match(good), "{parameter}: {good}");
+        assert!(!pattern.is_match(bad), "{parameter}: {bad}");
+    }
+    for (name, parameter) in template.source["Parameters"].as_object().unwrap() {
+        let checked =
+            ["AllowedPattern", "AllowedValues", "MinValue"].iter().any(|check| parameter.get(check).is_some());
+        assert!(checked, "{name} takes anything");
+    }
+}
+
+#[test]
+fn every_parameter_is_in_a_group() {
+    let template = Template::read().unwrap();
+    let groups = &template.source["Metadata"]["AWS::CloudFormation::Interface"]["ParameterGroups"];
+    let mut grouped: Vec<&str> =
+        groups.as_array().unwrap().iter().flat_map(|group| words(&group["Parameters"])).collect();
+    grouped.sort_unstable();
+    let mut all: Vec<&str> = template.source["Parameters"].as_object().unwrap().keys().map(String::as_str).collect();
+    all.sort_unstable();
+    assert_eq!(grouped, all);
+}
+
+#[test]
+fn every_alarm_names_its_runbook_page() {
+    let template = Template::read().unwrap();
+    let alarms = resources(&template.source, "AWS::CloudWatch::Alarm");
+    assert!(alarms.len() > 10, "the alarms were not found");
+    for (name, alarm) in alarms {
+        let description = alarm["AlarmDescription"].as_str().unwrap();
+        let page = description.rsplit("Runbook: ").next().unwrap();
+        let text = fs::read_to_string(workspace_root().join(page)).unwrap_or_else(|e| panic!("{name}: {page}: {e}"));
+        for part in ["## Meaning", "## Check", "## Act", "## Verify"] {
+            assert!(text.contains(part), "{page} has no {part}");
+        }
+    }
+}
+
+/// A misspelt metric makes an alarm that is silent for ever.
+#[test]
+fn alarms_and_dashboard_ask_for_metrics_that_functions_emit() {
+    let template = Template::read().unwrap();
+    let emitted = |function: &str, metric: &str| {
+        let file = workspace_root().join(format!("functions/{function}/src/main.rs"));
+        assert!(fs::read_to_string(file).unwrap().contains(&format!("\"{metric}\"")), "{function} emits no {metric}");
+    };
+    let mut ours = 0;
+    for (_, alarm) in resources(&template.source, "AWS::CloudWatch::Alarm") {
+        if alarm["Namespace"] == "Tidemark" {
+            assert_eq!(alarm["Dimensions"][0]["Name"], "Function");
+            emitted(alarm["Dimensions"][0]["Value"].as_str().unwrap(), alarm["MetricName"].as_str().unwrap());
+            ours += 1;
+        }
+    }
+    assert_eq!(ours, 2);
+
+    let body = &template.source["Resources"]["Dashboard"]["Properties"]["DashboardBody"]["Fn::Sub"];
+    let body: Value = serde_json::from_str(body.as_str().unwrap()).unwrap();
+    for widget in body["widgets"].as_array().unwrap() {
+        for metric in widget["properties"]["metrics"].as_array().unwrap() {
+            if metric[0] == "Tidemark" {
+                emitted(metric[3].as_str().unwrap(), metric[1].as_str().unwrap());
+            } else if let Some(search) = metric[0]["expression"].as_str() {
+                let quoted: Vec<&str> = search.split('"').collect();
+                emitted(quoted[1], quoted[3]);
+            }
+        }
     }
 }
 

@@ -1,0 +1,45 @@
+-- What the database user of rebuild, sweep and the operator's `tidemark` needs, and no more. Run once as a superuser, before
+-- `tidemark init`. The user itself is no superuser and owns no target.
+--
+-- Names to replace:
+--   tidemark                     the user; see 1
+--   dev                          the database (parameter RedshiftDatabase)
+--   sales, sales.orders          schema and target table of each dataset
+--   arn:aws:iam::…:role/copy     the role of COPY (parameter CopyRoleArn)
+
+-- 1. One user for functions and operators: tables and procedures belong to who makes them (`init`, `apply`, each rebuild), and
+-- procedures run with the rights of who calls them.
+--   secret (RedshiftSecretArn), workgroup or cluster:  the user whose name and password the secret holds
+--   RedshiftDbUser, cluster:                           that user; IAM makes its passwords
+--   neither:                                           Redshift names the user after the role that calls, for the functions
+--     "IAMR:<name of the role in the stack's output RebuildRoleArn>". Then operators run `init` and `apply` as users of their
+--     own, and 5 is needed.
+CREATE USER tidemark PASSWORD DISABLE; -- or PASSWORD '…', the one in the secret
+
+-- 2. `init`: schemas, ledger, procedures. CREATE on the database is needed by `init` only (also after an upgrade), and may be
+-- revoked in between. TEMP is for tidemark_counts, in each swap.
+GRANT CREATE, TEMP ON DATABASE dev TO tidemark;
+GRANT USAGE ON LANGUAGE plpgsql TO tidemark;
+
+-- 3. Each target. Rows are deleted, inserted and counted; a target is never altered or truncated.
+GRANT USAGE ON SCHEMA sales TO tidemark;
+GRANT SELECT, INSERT, DELETE ON TABLE sales.orders TO tidemark;
+
+-- 4. COPY, where a superuser took the right to use roles from PUBLIC (it is everybody's by default).
+--   GRANT ASSUMEROLE ON 'arn:aws:iam::123456789012:role/copy' TO tidemark FOR COPY;
+
+-- 5. Only where functions and operators are different users. An operator has made the schemas by `init`; the functions, say
+-- "IAMR:tidemark-RebuildRole-EXAMPLE", get of it what a rebuild does. To be run again after each `apply`, which makes the
+-- fence table and procedures of a new target. 2 (TEMP only), 3 and 4 are for the functions too.
+--   GRANT USAGE ON SCHEMA tidemark TO "IAMR:tidemark-RebuildRole-EXAMPLE";
+--   GRANT USAGE, CREATE ON SCHEMA tidemark_staging TO "IAMR:tidemark-RebuildRole-EXAMPLE";
+--   GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA tidemark TO "IAMR:tidemark-RebuildRole-EXAMPLE";
+--   GRANT EXECUTE ON ALL PROCEDURES IN SCHEMA tidemark TO "IAMR:tidemark-RebuildRole-EXAMPLE";
+
+-- 6. After `init`: who may read the ledger (which rows landed, and from which files?). Nobody is let into tidemark_staging: raw
+-- rows lie there.
+--   GRANT USAGE ON SCHEMA tidemark TO analyst;
+--   GRANT SELECT ON TABLE tidemark.batches, tidemark.files TO analyst;
+
+-- Of the system views, a user sees its own rows of sys_load_detail and sys_load_error_detail, and everybody's of
+-- svv_transactions. That is all that is asked; sys:monitor isn't needed.

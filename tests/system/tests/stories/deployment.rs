@@ -1,0 +1,60 @@
+//! The stack is updated in place and deleted while there is work: what is to be done is in the table, not in the stack.
+
+use anyhow::Result;
+use tidemark_kit::state::Queue;
+use tidemark_kit::{Dataset, Settings, World, orders};
+
+#[tokio::test]
+async fn an_update_in_place_loses_nothing_in_flight() -> Result<()> {
+    let world = World::new().await?;
+    let days = ["2026-11-01", "2026-11-02", "2026-11-03"].map(|day| Dataset::Orders.day(day));
+    let [loading, waiting, during] = &days;
+    world.slow_copy(5).await?;
+    world.put_orders(&loading.file("a.parquet"), &orders::orders(0, 50)).await?;
+    let loads = || async { Ok(world.item(loading).await?.filter(|item| item.is_loading()).map(|_| ())) };
+    world.wait("a COPY to run", loading, loads).await?;
+    world.put_orders(&waiting.file("a.parquet"), &orders::orders(1_000, 50)).await?;
+
+    // New configuration for every function and queue, and files that land meanwhile.
+    let mut stack = world.stack.clone();
+    let update = stack.update([("SettleSeconds", "2"), ("RebuildTimeoutSeconds", "20"), ("LogLevel", "debug")]);
+    let rows = orders::orders(2_000, 50);
+    let file = during.file("a.parquet");
+    let (updated, put) = tokio::join!(update, world.put_orders(&file, &rows));
+    updated?;
+    put?;
+    assert_eq!(stack.outputs, world.stack.outputs, "nothing was replaced");
+
+    for day in &days {
+        let view = world.wait_true_with_sweeps(day).await?;
+        assert_eq!(view.target.rows.len(), 50);
+    }
+    for queue in [Queue::EventsDlq, Queue::PartitionsDlq] {
+        assert_eq!(world.depth(queue).await?, 0, "{queue:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_deletion_leaves_state_files_and_ledger() -> Result<()> {
+    let world = World::with(&Settings { settle_seconds: 2, ..Default::default() }).await?;
+    let [built, dirty] = ["2026-11-01", "2026-11-02"].map(|day| Dataset::Orders.day(day));
+    world.put_orders(&built.file("a.parquet"), &orders::orders(0, 50)).await?;
+    world.wait_true(&built).await?;
+    let before = (world.landed(&built).await?, world.target(&built).await?);
+    world.redshift_down(3_600).await?;
+    world.put_orders(&dirty.file("a.parquet"), &orders::orders(1_000, 50)).await?;
+    let marked = || async { Ok(world.item(&dirty).await?.filter(|item| item.number("marked") > 0).map(|_| ())) };
+    world.wait("the mark", &dirty, marked).await?;
+
+    world.stack.clone().delete().await?;
+
+    let item = world.item(&dirty).await?;
+    assert!(item.is_some_and(|item| !item.rests()), "the table still says what is to be done");
+    assert_eq!(world.files(&dirty).await?.len(), 1, "the data bucket is left alone");
+    world.redshift_down(0).await?;
+    assert_eq!((world.landed(&built).await?, world.target(&built).await?), before);
+    let landed = before.0.last().map(|landed| world.inventory(landed));
+    assert_eq!(landed.expect("it landed").await?.len(), 1, "the control bucket keeps its inventories");
+    Ok(())
+}
