@@ -1,7 +1,7 @@
 //! The stack is updated in place and deleted while there is work: what is to be done is in the table, not in the stack.
 
 use anyhow::Result;
-use tidemark_kit::state::Queue;
+use tidemark_kit::state::{Item, Queue};
 use tidemark_kit::{Dataset, Settings, World, orders};
 
 #[tokio::test]
@@ -11,7 +11,7 @@ async fn an_update_in_place_loses_nothing_in_flight() -> Result<()> {
     let [loading, waiting, during] = &days;
     world.slow_copy(5).await?;
     world.put_orders(&loading.file("a.parquet"), &orders::orders(0, 50)).await?;
-    let loads = || async { Ok(world.item(loading).await?.filter(|item| item.is_loading()).map(|_| ())) };
+    let loads = || async { Ok(world.item(loading).await?.filter(Item::is_loading).map(|_| ())) };
     world.wait("a COPY to run", loading, loads).await?;
     world.put_orders(&waiting.file("a.parquet"), &orders::orders(1_000, 50)).await?;
 
