@@ -26,11 +26,13 @@ pub struct Options {
     /// Check that the emulator keeps the promises Tidemark rests on (some seconds). Leave it out only for a repeated start
     /// in a process whose first start has checked.
     pub self_check: bool,
+    /// Functions with failpoints: a test build, whose plans stand in [`LocalCloud::failpoints`].
+    pub failpoints: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { self_check: true }
+        Self { self_check: true, failpoints: false }
     }
 }
 
@@ -55,7 +57,7 @@ impl LocalCloud {
     pub async fn start(options: Options) -> Result<Self> {
         let run = Run::new()?;
         let venv = Venv::ensure("local/cloud/requirements.txt")?;
-        let binaries = built().await?;
+        let binaries = built(options.failpoints).await?;
         let postgres = Postgres::start(&run).await?;
         let cloud = Self::start_servers(run, venv, binaries, postgres).await?;
         if options.self_check {
@@ -66,8 +68,13 @@ impl LocalCloud {
 
     /// The one cloud of this process, started by whoever asks first. It ends with the process.
     pub async fn shared() -> Result<&'static Self> {
+        Self::shared_with(Options::default()).await
+    }
+
+    /// The same; it is started as whoever asks first wants it.
+    pub async fn shared_with(options: Options) -> Result<&'static Self> {
         static SHARED: OnceCell<LocalCloud> = OnceCell::const_new();
-        SHARED.get_or_try_init(|| Self::start(Options::default())).await
+        SHARED.get_or_try_init(|| Self::start(options)).await
     }
 
     async fn start_servers(
@@ -161,6 +168,11 @@ impl LocalCloud {
         self.servers().into_iter().flat_map(|server| crate::processes::of_group(server.group())).collect()
     }
 
+    /// The folder of failpoint plans, one folder a stack in it; functions built without failpoints don't look there.
+    pub fn failpoints(&self) -> PathBuf {
+        emulator::failpoints(&self.run)
+    }
+
     /// The folder with one log per server.
     pub fn logs(&self) -> &Path {
         self.run.logs()
@@ -176,9 +188,9 @@ impl LocalCloud {
 }
 
 /// Built once per process: a second start waits for no other cargo.
-async fn built() -> Result<BTreeMap<String, PathBuf>> {
-    static BUILT: OnceCell<BTreeMap<String, PathBuf>> = OnceCell::const_new();
-    BUILT.get_or_try_init(|| async { packages::build() }).await.cloned()
+async fn built(failpoints: bool) -> Result<BTreeMap<String, PathBuf>> {
+    static BUILT: [OnceCell<BTreeMap<String, PathBuf>>; 2] = [OnceCell::const_new(), OnceCell::const_new()];
+    BUILT[usize::from(failpoints)].get_or_try_init(|| async { packages::build(failpoints) }).await.cloned()
 }
 
 fn url(port: u16) -> String {

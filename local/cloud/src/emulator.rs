@@ -1,5 +1,6 @@
 //! The emulator of AWS: MiniStack, pinned in `requirements.txt`, corrected by `emulator.py`, kept on loopback and in folders of its own.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -13,6 +14,11 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The region everything local lives in.
 pub(crate) const REGION: &str = "us-east-1";
+
+/// Where functions built with failpoints look for their plans.
+pub(crate) fn failpoints(run: &Run) -> PathBuf {
+    run.logs().join("failpoints")
+}
 
 /// Starts the emulator on `port`. `redshift` is where functions find the Redshift Data API: they inherit the server's
 /// environment, which is therefore made from nothing.
@@ -43,6 +49,7 @@ pub(crate) async fn start(run: &Run, venv: &Venv, port: u16, redshift: &str) -> 
                 ("AWS_ENDPOINT_URL", format!("http://127.0.0.1:{port}")),
                 ("AWS_ENDPOINT_URL_REDSHIFT_DATA", redshift.to_owned()),
                 ("AWS_EC2_METADATA_DISABLED", "true".to_owned()),
+                ("TIDEMARK_FAILPOINTS", failpoints(run).display().to_string()),
                 ("PYTHONUNBUFFERED", "1".to_owned()),
             ],
             stop_signal: "SIGKILL", // nothing it holds outlives it

@@ -28,7 +28,7 @@ struct Arguments {
 #[tokio::main]
 async fn main() -> Result<()> {
     let arguments = Arguments::parse();
-    let cloud = LocalCloud::start(Options { self_check: !arguments.no_self_check }).await?;
+    let cloud = LocalCloud::start(Options { self_check: !arguments.no_self_check, ..Options::default() }).await?;
     println!("export AWS_ENDPOINT_URL={}", cloud.aws_endpoint());
     println!("export AWS_ENDPOINT_URL_REDSHIFT_DATA={}", cloud.redshift_endpoint());
     println!("export AWS_REGION=us-east-1 AWS_ACCESS_KEY_ID={} AWS_SECRET_ACCESS_KEY=local", arguments.account);

@@ -21,13 +21,16 @@ const PACKAGES: [&str; 5] =
 const KEPT: Duration = Duration::from_hours(1);
 
 /// Builds the functions, the Redshift Data API and the operator's command (profile `dev`) and gives the path of each binary
-/// by its name.
-pub(crate) fn build() -> Result<BTreeMap<String, PathBuf>> {
+/// by its name. With `failpoints` the functions are a test build; the next build without puts the others in their place.
+pub(crate) fn build(failpoints: bool) -> Result<BTreeMap<String, PathBuf>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.current_dir(workspace_root()).args(["build", "--bins", "--message-format=json-render-diagnostics"]);
     for package in PACKAGES {
         command.args(["--package", package]);
+    }
+    if failpoints {
+        command.args(["--package", "tidemark-aws", "--features", "tidemark-aws/failpoints"]);
     }
     // Cargo tells its progress on standard error, which is the user's.
     let output = command.stderr(Stdio::inherit()).output().context("cannot run cargo build")?;

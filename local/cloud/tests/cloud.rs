@@ -108,7 +108,7 @@ async fn the_data_api_speaks_to_the_database_it_is_asked_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn listens_on_loopback_only_and_is_gone_after_drop() {
-    let cloud = LocalCloud::start(Options { self_check: false }).await.unwrap();
+    let cloud = LocalCloud::start(Options { self_check: false, ..Options::default() }).await.unwrap();
     let listeners = cloud.listeners();
     let servers: BTreeSet<_> = listeners.iter().map(|listener| listener.server.as_str()).collect();
     assert_eq!(servers, BTreeSet::from(["emulator", "postgres", "redshift-data"]));

@@ -96,6 +96,11 @@ pub fn engine(config: &Config, sdk: &SdkConfig) -> Engine {
         announcer: adapters.announcer.map_or_else(|| Arc::new(NotConfigured) as Arc<dyn Announcer>, |a| Arc::new(a)),
         clock: Arc::new(SystemClock),
     };
+    #[cfg(feature = "failpoints")]
+    let ports = match crate::failpoints::folder() {
+        Some(folder) => crate::failpoints::armed(ports, &folder, config.stack.as_str()),
+        None => ports,
+    };
     let settings = Settings {
         stack: config.stack.clone(),
         control_bucket: config.control_bucket.clone().unwrap_or_default(),

@@ -6,6 +6,8 @@
 
 pub mod clients;
 pub mod config;
+#[cfg(feature = "failpoints")]
+pub mod failpoints;
 pub mod lambda;
 pub mod telemetry;
 

@@ -48,6 +48,62 @@ impl World {
         self.redshift_fault("faults", json!({ "operation": operation, "code": code, "times": times })).await
     }
 
+    /// An operation of the Data API that this world calls next is carried out, but its answer is lost.
+    pub async fn redshift_loses_answer(&self, operation: &str, code: &str) -> Result<()> {
+        let fault = json!({ "operation": operation, "code": code, "times": 1, "after_effect": true });
+        self.redshift_fault("faults", fault).await
+    }
+
+    /// Breaks the connection of every running statement whose text contains this; gives how many there were.
+    pub async fn break_connection(&self, part_of_text: &str) -> Result<u64> {
+        let answer = self.control("break_connection", &json!({ "statement_like": part_of_text })).await?;
+        answer["broken"].as_u64().context("it isn't told how many connections were broken")
+    }
+
+    /// Drops what a batch has staged, as somebody who tidies by hand would; gives how many tables there were.
+    pub async fn drop_staging(&self, batch: &str) -> Result<usize> {
+        let find = "SELECT quote_ident(schemaname) || '.' || quote_ident(tablename) FROM pg_tables \
+                    WHERE schemaname = 'tidemark_staging' AND tablename = 'batch_' || $1";
+        let tables = self.sql.query(find, &[&batch]).await.context("cannot look for staging tables")?;
+        for table in &tables {
+            self.execute(&format!("DROP TABLE {}", table.try_get::<_, String>(0)?)).await?;
+        }
+        Ok(tables.len())
+    }
+
+    /// A transaction of somebody else's that keeps swaps into `sales.orders` waiting, until it ends.
+    pub async fn hold_swaps(&self) -> Result<tokio_postgres::Client> {
+        let blocker = self.connect().await?;
+        let find = "SELECT quote_ident(schemaname) || '.' || quote_ident(tablename) FROM pg_tables \
+                    WHERE schemaname = 'tidemark' AND tablename LIKE '%orders%'";
+        let table: String = blocker.query_one(find, &[]).await?.try_get(0)?;
+        blocker.batch_execute(&format!("BEGIN; LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")).await?;
+        Ok(blocker)
+    }
+
+    /// Ends the lease of a partition's lock before its time, as a clock that runs ahead would, and lets another worker look.
+    pub async fn end_lease(&self, partition: &Partition) -> Result<()> {
+        let update = self.dynamodb.update_item().table_name(self.stack.output("TableName")?);
+        let scope = format!("LOCK#{}#{}", partition.dataset.name(), partition.name());
+        let update = update.key("pk", AttributeValue::S(scope)).key("sk", AttributeValue::S("LOCK".to_owned()));
+        let update = update.update_expression("SET lease = :over").condition_expression("attribute_exists(holder)");
+        let over = AttributeValue::N("1".to_owned());
+        match update.expression_attribute_values(":over", over).send().await {
+            Err(error)
+                if error.as_service_error().is_some_and(UpdateItemError::is_conditional_check_failed_exception) => {}
+            ended => drop(ended.context("cannot change a lock")?),
+        }
+        self.look(partition).await
+    }
+
+    /// Sends a message that asks for a look, in a group of its own: it waits for no other.
+    pub async fn look(&self, partition: &Partition) -> Result<()> {
+        let look = json!({
+            "version": 1, "dataset": partition.dataset.name(), "partition": partition.name(), "generation": 1,
+        });
+        self.send_alone(Queue::Partitions, &look.to_string()).await
+    }
+
     /// Breaks the connections of all statements of this world that wait for a lock; gives how many there were.
     pub async fn break_waiting_statements(&self) -> Result<i64> {
         let statement = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity \
@@ -91,6 +147,12 @@ impl World {
     /// `POST /_local/<path>` of the local Redshift Data API: it meets this world's account only.
     async fn redshift_fault(&self, path: &str, mut body: Value) -> Result<()> {
         body["account"] = self.stack.account().into();
+        self.control(path, &body).await?;
+        Ok(())
+    }
+
+    /// `POST /_local/<path>` as it is.
+    async fn control(&self, path: &str, body: &Value) -> Result<Value> {
         let body = body.to_string();
         let endpoint = self.cloud.redshift_endpoint();
         let address = endpoint.strip_prefix("http://").context("the endpoint is no http address")?;
@@ -105,6 +167,7 @@ impl World {
         stream.read_to_string(&mut answer).await?;
         let status = answer.split_whitespace().nth(1).unwrap_or_default();
         ensure!(status.starts_with('2'), "POST /_local/{path} was answered with {answer}");
-        Ok(())
+        let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+        serde_json::from_str(body).with_context(|| format!("POST /_local/{path} was answered with {answer}"))
     }
 }

@@ -146,10 +146,19 @@ impl World {
 
     /// Sends a body as it is; to the partitions queue as an operator would.
     pub async fn send(&self, queue: Queue, body: &str) -> Result<()> {
+        self.send_in_group(queue, body, "by-hand").await
+    }
+
+    /// The same in a group nobody else uses, where it waits for no other message.
+    pub async fn send_alone(&self, queue: Queue, body: &str) -> Result<()> {
+        self.send_in_group(queue, body, &fresh()).await
+    }
+
+    /// The same in a group of the partitions queue; the other queues have none.
+    pub async fn send_in_group(&self, queue: Queue, body: &str, group: &str) -> Result<()> {
         let mut send = self.sqs.send_message().queue_url(self.url(queue)?).message_body(body);
         if queue == Queue::Partitions {
-            let id = fresh();
-            send = send.message_group_id("by-hand").message_deduplication_id(id);
+            send = send.message_group_id(group).message_deduplication_id(fresh());
         }
         send.send().await.with_context(|| format!("cannot send to {queue:?}"))?;
         Ok(())

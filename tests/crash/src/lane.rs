@@ -1,0 +1,329 @@
+//! A lane: a stack of its own in which points are tried one after the other, always on the same partition, which grows.
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use tidemark_kit::state::{Item, Queue};
+use tidemark_kit::story::View;
+use tidemark_kit::{Dataset, Partition, Settings, World, orders};
+use tidemark_local::wait_until;
+
+use crate::plan::{Action, At, Fired, Moment, Plan, now};
+use crate::points::{Point, Way};
+use crate::report::Row;
+use crate::scenario::Scenario;
+
+/// How long anything may take that is waited for: a killed function costs its time-out, and points are tried side by side.
+const PATIENCE: Duration = Duration::from_mins(2);
+/// Messages of functions that were killed before they said how long come back so soon; the template's time is minutes.
+pub(crate) const COMES_BACK_SECONDS: u32 = 12;
+/// What is due later than this, with nothing on its way, only sweep brings back.
+pub(crate) const FAR: Duration = Duration::from_secs(30);
+
+pub(crate) struct Lane {
+    world: World,
+    plan: Plan,
+    day: Partition,
+    used: i64,
+    days: u32,
+}
+
+/// What was seen while a point healed.
+#[derive(Debug, Default)]
+struct Healing {
+    woken: bool,
+    found: String,
+    /// Of the last kill.
+    failed_at: Duration,
+}
+
+impl Lane {
+    /// A stack with a partition that was built once. `timeout_seconds` is rebuild's.
+    pub(crate) async fn open(timeout_seconds: u32) -> Result<Self> {
+        let settings =
+            Settings { rebuild_timeout_seconds: timeout_seconds, lease_margin_seconds: 2, ..Settings::default() };
+        let world = World::with(&settings).await?;
+        for queue in [Queue::Events, Queue::Partitions] {
+            world.come_back_after(queue, COMES_BACK_SECONDS).await?;
+        }
+        let plan = Plan::of(&world)?;
+        let mut lane = Self { world, plan, day: Dataset::Orders.day("2026-11-01"), used: 0, days: 0 };
+        lane.fresh_day().await?;
+        Ok(lane)
+    }
+
+    async fn fresh_day(&mut self) -> Result<()> {
+        self.days += 1;
+        self.day = Dataset::Orders.day(&format!("2026-11-{:02}", self.days));
+        self.used += 1;
+        let first = orders::orders(self.used * 1_000, 50);
+        self.world.put_orders(&self.day.file("first.parquet"), &first).await?;
+        self.world.wait_true(&self.day).await?;
+        self.world.wait_quiet(&self.day).await
+    }
+
+    /// The effects a scenario makes when nothing goes wrong, in their order.
+    pub(crate) async fn trace(&mut self, scenario: Scenario) -> Result<Vec<String>> {
+        self.used += 1;
+        let landed = self.landed().await?;
+        if scenario == Scenario::Fenced {
+            self.lose_staging().await?;
+            self.plan.start_trace()?;
+        } else {
+            self.plan.start_trace()?;
+            scenario.begin(&self.world, &self.day, self.used).await?;
+        }
+        if scenario == Scenario::Parked {
+            self.world.wait_parked(&self.day).await?;
+            self.world.wait_quiet(&self.day).await?;
+        } else {
+            self.until_true(landed, &mut Healing::default()).await?;
+        }
+        let effects = self.plan.end_trace()?;
+        if scenario == Scenario::Parked {
+            Scenario::heal(&self.world, &self.day, self.used).await?;
+            self.until_true(landed, &mut Healing::default()).await?;
+        }
+        scenario.go_on(&self.world).await?;
+        self.world.wait_quiet(&self.day).await?;
+        Ok(effects)
+    }
+
+    /// Tries a point; a partition that ended wrong is left behind for another.
+    pub(crate) async fn run(&mut self, point: &Point) -> Row {
+        let row = match self.tried(point).await {
+            Ok(row) => return row,
+            Err(error) => Row::wrong(point, format!("{error:#}")),
+        };
+        // Best effort: if even that fails, the next point says so.
+        let _ = self.plan.disarm();
+        let _ = self.world.slow_copy(0).await;
+        let _ = self.fresh_day().await;
+        row
+    }
+
+    async fn tried(&mut self, point: &Point) -> Result<Row> {
+        self.used += 1;
+        let before = self.world.item(&self.day).await?.context("the partition has no item")?;
+        let landed = self.landed().await?;
+        let mut healing = Healing::default();
+        match &point.way {
+            Way::Kill(kills) => self.kill(point.scenario, kills, &mut healing).await?,
+            Way::Stop(at) => return self.zombie(point, at, &before, landed).await,
+            Way::BreakCopy => self.break_copy(&mut healing).await?,
+            Way::BreakSwap => self.break_swap(&mut healing).await?,
+            Way::LoseAnswer => {
+                self.world.redshift_loses_answer("BatchExecuteStatement", "InternalServerException").await?;
+                Scenario::Late.begin(&self.world, &self.day, self.used).await?;
+                healing = Healing { failed_at: now(), found: "the answer is lost".to_owned(), ..Healing::default() };
+            }
+        }
+        if point.scenario == Scenario::Parked {
+            let parked = || async { Ok(self.item().await?.parked().map(|(kind, _)| kind.to_owned())) };
+            let kind = self.wait("to be parked", parked).await?;
+            ensure!(kind == "duplicate_keys", "it is parked as {kind}");
+            let seconds = since(healing.failed_at);
+            Scenario::heal(&self.world, &self.day, self.used).await?;
+            let view = self.until_true(landed, &mut healing).await?;
+            return self.row(point, &before, landed, &view, &healing, seconds).await;
+        }
+        let view = self.until_true(landed, &mut healing).await?;
+        let seconds = since(healing.failed_at);
+        self.row(point, &before, landed, &view, &healing, seconds).await
+    }
+
+    /// Kills as often as there are points; one that isn't met any more, since nothing was left to do, is no failure.
+    async fn kill(&mut self, scenario: Scenario, kills: &[At], healing: &mut Healing) -> Result<()> {
+        if scenario == Scenario::Fenced {
+            self.lose_staging().await?;
+        }
+        self.plan.arm(&kills.iter().map(|at| (at, Action::Kill)).collect::<Vec<_>>())?;
+        if scenario != Scenario::Fenced {
+            scenario.begin(&self.world, &self.day, self.used).await?;
+        }
+        for (index, at) in kills.iter().enumerate() {
+            let fired = self.wait_fired(index + 1, &at.to_string()).await?;
+            healing.failed_at = fired.at;
+            if index == 0 {
+                healing.found = state_of(&self.item().await?);
+                scenario.go_on(&self.world).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A batch whose staging table is gone when it would swap; its worker is killed right before.
+    async fn lose_staging(&mut self) -> Result<()> {
+        let at = At { effect: "submit swap".to_owned(), number: 1, moment: Moment::Before };
+        self.plan.arm(&[(&at, Action::Kill)])?;
+        Scenario::Fenced.begin(&self.world, &self.day, self.used).await?;
+        self.wait_fired(1, "a worker to be killed before its swap").await?;
+        Scenario::drop_staging(&self.world, &self.day).await
+    }
+
+    /// A worker that stands still longer than its lease, while another takes over, and then goes on.
+    async fn zombie(&mut self, point: &Point, at: &At, before: &Item, landed: usize) -> Result<Row> {
+        self.plan.arm(&[(at, Action::Stop)])?;
+        point.scenario.begin(&self.world, &self.day, self.used).await?;
+        let stopped = self.wait_fired(1, &at.to_string()).await?;
+        let mut healing = Healing { found: state_of(&self.item().await?), ..Healing::default() };
+        // A function is ended at its time-out, and so before its lease is over; a zombie needs a clock that is wrong.
+        self.world.end_lease(&self.day).await?;
+        let view = self.until_true(landed, &mut healing).await?;
+        let seconds = since(stopped.at);
+        let pid = stopped.pid.to_string();
+        let continued = Command::new("kill").args(["-CONT", &pid]).status()?;
+        ensure!(continued.success(), "the zombie, process {pid}, was gone before it could go on");
+        self.world.wait_quiet(&self.day).await?;
+        let after = self.until_true(landed, &mut healing).await?;
+        ensure!(after.landed == view.landed, "something landed after the zombie went on: {:?}", after.landed);
+        self.row(point, before, landed, &after, &healing, seconds).await
+    }
+
+    async fn break_copy(&mut self, healing: &mut Healing) -> Result<()> {
+        self.world.slow_copy(6).await?;
+        Scenario::Late.begin(&self.world, &self.day, self.used).await?;
+        let loading = || async { Ok(Some(self.item().await?).filter(Item::is_loading)) };
+        let item = self.wait("a COPY to run", loading).await?;
+        self.break_statement(&item, healing).await?;
+        self.world.slow_copy(0).await
+    }
+
+    async fn break_swap(&mut self, healing: &mut Healing) -> Result<()> {
+        let blocker = self.world.hold_swaps().await?;
+        Scenario::Late.begin(&self.world, &self.day, self.used).await?;
+        let swapping = || async { Ok(Some(self.item().await?).filter(Item::is_swapping)) };
+        let item = self.wait("a swap to run", swapping).await?;
+        self.break_statement(&item, healing).await?;
+        blocker.batch_execute("COMMIT").await?;
+        Ok(())
+    }
+
+    async fn break_statement(&self, item: &Item, healing: &mut Healing) -> Result<()> {
+        let batch = item.0["batch"]["id"].as_str().context("no batch is in progress")?;
+        let broken = || async { Ok(Some(self.world.break_connection(batch).await?).filter(|broken| *broken > 0)) };
+        self.wait("its statement to run, and break", broken).await?;
+        *healing = Healing { found: state_of(item), failed_at: now(), woken: false };
+        Ok(())
+    }
+
+    async fn wait_fired(&self, count: usize, what: &str) -> Result<Fired> {
+        let fired = || async {
+            self.wake().await?;
+            Ok(self.plan.fired().into_iter().nth(count - 1))
+        };
+        self.wait(&format!("a function to be {what}"), fired).await
+    }
+
+    /// Waits until the partition is at rest and true, and more has landed than before, or just as much.
+    async fn until_true(&self, landed: usize, healing: &mut Healing) -> Result<View> {
+        let woken = std::cell::Cell::new(false);
+        let probe = || async {
+            if !self.item().await?.rests() {
+                woken.set(self.wake().await? || woken.get());
+                return Ok(None);
+            }
+            Ok(self.world.view(&self.day).await?.filter(View::is_true).filter(|view| view.landed.len() > landed))
+        };
+        let view = self.wait("the target to hold the rows of its files", probe).await?;
+        healing.woken |= woken.get();
+        Ok(view)
+    }
+
+    /// If nothing is on its way and the partition is due only in minutes, those are cut short and sweep wakes it.
+    async fn wake(&self) -> Result<bool> {
+        let item = self.item().await?;
+        let due = Duration::from_millis(u64::try_from(item.number("due_at")).unwrap_or(0));
+        if item.rests() || due < now() + FAR {
+            return Ok(false);
+        }
+        if self.world.depth(Queue::Events).await? + self.world.depth(Queue::Partitions).await? > 0 {
+            return Ok(false);
+        }
+        self.world.make_due(&self.day).await?;
+        self.world.sweep().await?;
+        Ok(true)
+    }
+
+    async fn wait<T, F: Future<Output = Result<Option<T>>>>(&self, what: &str, probe: impl FnMut() -> F) -> Result<T> {
+        match wait_until(&format!("{}: {what}", self.day), PATIENCE, probe).await {
+            Ok(value) => Ok(value),
+            Err(error) => Err(error.context(self.world.diagnosis(&self.day).await)),
+        }
+    }
+
+    async fn item(&self) -> Result<Item> {
+        self.world.item(&self.day).await?.context("the partition has no item")
+    }
+
+    async fn landed(&self) -> Result<usize> {
+        Ok(self.world.landed(&self.day).await?.len())
+    }
+
+    /// Everything that must hold beside rows and rest, and what is told of the point.
+    async fn row(
+        &self,
+        point: &Point,
+        before: &Item,
+        landed: usize,
+        view: &View,
+        healing: &Healing,
+        seconds: f64,
+    ) -> Result<Row> {
+        let fences: Vec<i64> = view.landed.iter().map(|landed| landed.fence).collect();
+        ensure!(fences.windows(2).all(|pair| pair[0] < pair[1]), "a fence stands twice in the ledger: {fences:?}");
+        let new = &view.landed[landed..];
+        for landed in new {
+            let copies = self.world.copies(&landed.batch).await?;
+            ensure!(copies == 1 || point.may_copy_again(), "batch {} was loaded {copies} times", landed.batch);
+        }
+        let last = new.last().context("nothing landed")?;
+        let recovered = self.world.recovered_from(&self.day, &last.batch).await?;
+        let takes = view.item.number("fence") - before.number("fence");
+        let same = new.len() == 1 && last.fence == before.number("fence") + 1;
+        let mut recovery = match (takes, same) {
+            (1, _) => "one take did it all".to_owned(),
+            (takes, true) => format!("take {takes} ended the batch of the first"),
+            (takes, false) => format!(
+                "{takes} takes, {} batch(es) landed, the last of take {}",
+                new.len(),
+                last.fence - before.number("fence")
+            ),
+        };
+        if healing.woken {
+            recovery.push_str(", woken by sweep");
+        }
+        Ok(Row {
+            scenario: point.scenario.name(),
+            point: point.to_string(),
+            found: recovered.unwrap_or_else(|| healing.found.clone()),
+            recovery,
+            seconds: Some(seconds),
+            problem: None,
+        })
+    }
+
+    /// At the end: nothing is left in any queue, nothing was given up, and what was true still is.
+    pub(crate) async fn close(&self) -> Result<()> {
+        self.world.wait_quiet(&self.day).await?;
+        let view = self.world.view(&self.day).await?.context("the partition has no item")?;
+        ensure!(view.is_true(), "{} isn't true any more: {:#}", self.day, view.item.0);
+        let dead = self.world.depth(Queue::EventsDlq).await? + self.world.depth(Queue::PartitionsDlq).await?;
+        ensure!(dead == 0, "{dead} messages were given up");
+        Ok(())
+    }
+}
+
+/// What the item tells of a worker that is dead.
+fn state_of(item: &Item) -> String {
+    match item.phase() {
+        None if item.rests() => "confirmed, or not marked yet".to_owned(),
+        None => "marked, not taken".to_owned(),
+        Some(phase) => phase.to_owned(),
+    }
+}
+
+fn since(then: Duration) -> f64 {
+    now().saturating_sub(then).as_secs_f64()
+}
