@@ -431,8 +431,9 @@ fn alarms_and_dashboard_ask_for_metrics_that_functions_emit() {
     let mut ours = 0;
     for (_, alarm) in resources(&template.source, "AWS::CloudWatch::Alarm") {
         if alarm["Namespace"] == "Tidemark" {
-            assert_eq!(alarm["Dimensions"][0]["Name"], "Function");
-            emitted(alarm["Dimensions"][0]["Value"].as_str().unwrap(), alarm["MetricName"].as_str().unwrap());
+            assert_eq!(alarm["Dimensions"][0], json!({"Name": "Stack", "Value": {"Ref": "AWS::StackName"}}));
+            assert_eq!(alarm["Dimensions"][1]["Name"], "Function");
+            emitted(alarm["Dimensions"][1]["Value"].as_str().unwrap(), alarm["MetricName"].as_str().unwrap());
             ours += 1;
         }
     }
@@ -443,10 +444,10 @@ fn alarms_and_dashboard_ask_for_metrics_that_functions_emit() {
     for widget in body["widgets"].as_array().unwrap() {
         for metric in widget["properties"]["metrics"].as_array().unwrap() {
             if metric[0] == "Tidemark" {
-                emitted(metric[3].as_str().unwrap(), metric[1].as_str().unwrap());
+                emitted(metric[5].as_str().unwrap(), metric[1].as_str().unwrap());
             } else if let Some(search) = metric[0]["expression"].as_str() {
                 let quoted: Vec<&str> = search.split('"').collect();
-                emitted(quoted[1], quoted[3]);
+                emitted(quoted[3], quoted[5]);
             }
         }
     }

@@ -30,6 +30,7 @@ pub async fn start(purpose: Purpose) -> Result<Engine, ConfigProblems> {
         tracing::error!(?purpose, %problems, "the function can't start");
     })?;
     telemetry::init(&config.log);
+    telemetry::of_stack(config.stack.as_str());
     Ok(engine(&config, &sdk_config().await))
 }
 

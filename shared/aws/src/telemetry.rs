@@ -3,12 +3,22 @@
 //! A log line has `timestamp`, `level` and `message`, as Lambda's JSON log format wants them, and the fields of the event and
 //! its span. A metric line is in `CloudWatch`'s embedded metric format: `CloudWatch` Logs reads metrics out of it.
 
+use std::sync::OnceLock;
+
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use tracing_subscriber::EnvFilter;
 
 /// The namespace of all metrics.
 const NAMESPACE: &str = "Tidemark";
+
+/// The stack that metrics are of: two stacks of one account must not share a gauge.
+static STACK: OnceLock<String> = OnceLock::new();
+
+/// Says whose metrics are written from now on. A second call changes nothing.
+pub(crate) fn of_stack(stack: &str) {
+    STACK.get_or_init(|| stack.to_owned());
+}
 
 /// Starts logging; `level` as in `TIDEMARK_LOG`. A second call changes nothing.
 pub fn init(level: &str) {
@@ -52,19 +62,20 @@ pub enum Unit {
     Percent,
 }
 
-/// Writes metrics of `function`, and of one dataset where given, as one line.
+/// Writes metrics of the stack's `function`, and of one dataset where given, as one line.
 pub fn emit(function: &str, dataset: Option<&str>, metrics: &[Metric]) {
     if metrics.is_empty() {
         return;
     }
-    println!("{}", line(Timestamp::now(), function, dataset, metrics));
+    let stack = STACK.get().map_or("", String::as_str);
+    println!("{}", line(Timestamp::now(), stack, function, dataset, metrics));
 }
 
-fn line(now: Timestamp, function: &str, dataset: Option<&str>, metrics: &[Metric]) -> Value {
-    let mut dimensions = vec![vec!["Function"]];
-    let mut line = Map::from_iter([("Function".to_owned(), json!(function))]);
+fn line(now: Timestamp, stack: &str, function: &str, dataset: Option<&str>, metrics: &[Metric]) -> Value {
+    let mut dimensions = vec![vec!["Stack", "Function"]];
+    let mut line = Map::from_iter([("Stack".to_owned(), json!(stack)), ("Function".to_owned(), json!(function))]);
     if let Some(dataset) = dataset {
-        dimensions.push(vec!["Function", "Dataset"]);
+        dimensions.push(vec!["Stack", "Function", "Dataset"]);
         line.insert("Dataset".to_owned(), json!(dataset));
     }
     let described: Vec<_> = metrics.iter().map(|m| json!({"Name": m.name, "Unit": m.unit.name()})).collect();
@@ -95,24 +106,30 @@ mod tests {
             Metric { name: "RebuildTime", unit: Unit::Seconds, value: 1.5 },
         ];
         let expected = json!({
+            "Stack": "tidemark",
             "Function": "mark",
             "Dataset": "orders",
             "Marked": 3.0,
             "RebuildTime": 1.5,
             "_aws": {"Timestamp": 0, "CloudWatchMetrics": [{
                 "Namespace": "Tidemark",
-                "Dimensions": [["Function"], ["Function", "Dataset"]],
+                "Dimensions": [["Stack", "Function"], ["Stack", "Function", "Dataset"]],
                 "Metrics": [{"Name": "Marked", "Unit": "Count"}, {"Name": "RebuildTime", "Unit": "Seconds"}],
             }]},
         });
-        assert_eq!(line(Timestamp::UNIX_EPOCH, "mark", Some("orders"), &metrics), expected);
+        assert_eq!(line(Timestamp::UNIX_EPOCH, "tidemark", "mark", Some("orders"), &metrics), expected);
     }
 
     #[test]
     fn without_a_dataset_there_is_no_such_dimension() {
-        let line =
-            line(Timestamp::UNIX_EPOCH, "sweep", None, &[Metric { name: "Woken", unit: Unit::Count, value: 0.0 }]);
-        assert_eq!(line["_aws"]["CloudWatchMetrics"][0]["Dimensions"], json!([["Function"]]));
+        let line = line(
+            Timestamp::UNIX_EPOCH,
+            "tidemark",
+            "sweep",
+            None,
+            &[Metric { name: "Woken", unit: Unit::Count, value: 0.0 }],
+        );
+        assert_eq!(line["_aws"]["CloudWatchMetrics"][0]["Dimensions"], json!([["Stack", "Function"]]));
         assert_eq!(line.get("Dataset"), None);
     }
 
