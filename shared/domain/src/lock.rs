@@ -61,3 +61,56 @@ impl Scope {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::{DatasetName, PartitionName};
+    use crate::update::Item;
+    use crate::writes;
+
+    fn id() -> PartitionId {
+        let partition = PartitionName::new("dt=2026-11-01").unwrap();
+        PartitionId { dataset: DatasetName::new("orders").unwrap(), partition }
+    }
+
+    fn scope() -> Scope {
+        Scope::of(&id(), Concurrency::Table)
+    }
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(1_000_000 + seconds).unwrap()
+    }
+
+    /// Held by `a` until second 960.
+    fn held() -> Item {
+        scope().acquire("a", at(0), at(960)).apply(None).unwrap()
+    }
+
+    #[test]
+    fn c101_a_lease_that_is_over_is_taken_at_once() {
+        assert!(scope().acquire("b", at(959), at(2_000)).apply(Some(&held())).is_none());
+        assert!(scope().acquire("b", at(960), at(2_000)).apply(Some(&held())).is_none(), "to the last moment");
+        let taken = scope().acquire("b", at(961), at(2_000)).apply(Some(&held())).unwrap();
+        assert_eq!((&taken["holder"], &taken["lease"]), (&"b".into(), &at(2_000).as_millisecond().into()));
+        let again = scope().acquire("a", at(1), at(970)).apply(Some(&held()));
+        assert!(again.is_some(), "the holder's own write, made twice, is no stranger's");
+    }
+
+    #[test]
+    fn c106_a_lock_outlives_its_lease_by_a_day_and_a_partition_has_no_end() {
+        let expires = held()["expires_at"].as_i64().unwrap();
+        assert!(expires >= at(960).as_second() + 24 * 3600);
+        let marked = writes::mark(&id(), 0, at(0)).apply(None).unwrap();
+        assert!(!marked.contains_key("expires_at"), "{marked:?}");
+    }
+
+    #[test]
+    fn c107_a_release_after_the_lock_was_lost_touches_nobody() {
+        let taken = scope().acquire("b", at(1_000), at(2_000)).apply(Some(&held())).unwrap();
+        assert!(scope().release("a").apply(Some(&taken)).is_none());
+        let free = scope().release("b").apply(Some(&taken)).unwrap();
+        assert!(scope().release("b").apply(Some(&free)).is_none(), "given back already");
+        assert!(scope().acquire("c", at(1_001), at(2_000)).apply(Some(&free)).is_some());
+    }
+}

@@ -138,7 +138,7 @@ async fn json_goes_by_names() {
 }
 
 #[tokio::test]
-async fn a_missing_file_is_an_error_if_mandatory() {
+async fn c120_a_missing_file_is_an_error_if_mandatory() {
     let world = World::new().await;
     table(&world).await;
     world.put("s3://lake/a.csv", "1,a,1,2026-11-01\n");
@@ -204,4 +204,45 @@ async fn bytes_that_are_no_text_are_refused() {
             ["2", "1216", "Missing newline: Unexpected character 0x00 found"],
         ]
     );
+}
+
+#[tokio::test]
+async fn c131_a_varchar_holds_65535_bytes_and_not_one_more() {
+    let world = World::new().await;
+    world.must(&["CREATE TABLE t (v varchar(65535))"]).await;
+    world.manifest("s3://control/m.json", &["s3://lake/v.csv"]);
+    let copy = format!("COPY t FROM 's3://control/m.json' {OPTIONS}");
+    world.put("s3://lake/v.csv", format!("{}\n", "x".repeat(65_535)));
+    world.must(&[&copy]).await;
+    assert_eq!(world.rows("SELECT octet_length(v) FROM t").await, [["65535"]]);
+    world.put("s3://lake/v.csv", format!("{}\n", "x".repeat(65_536)));
+    let told = world.run(&[&copy]).await;
+    assert_eq!(told.status(), Some(&StatusString::Failed));
+    assert!(told.error().unwrap_or_default().contains("Load into table 't' failed"), "{:?}", told.error());
+    assert_eq!(world.rows("SELECT count(*) FROM t").await, [["1"]]);
+}
+
+#[tokio::test]
+async fn c134_epoch_milliseconds_are_no_date() {
+    let world = World::new().await;
+    world.must(&["CREATE TABLE t (day date)"]).await;
+    world.put("s3://lake/e.csv", "1793491200000\n");
+    world.manifest("s3://control/m.json", &["s3://lake/e.csv"]);
+    let told = world.run(&[&format!("COPY t FROM 's3://control/m.json' {OPTIONS}")]).await;
+    assert_eq!(told.status(), Some(&StatusString::Failed));
+    let query = told.sub_statements().first().map_or_else(|| told.redshift_query_id(), |sub| sub.redshift_query_id());
+    let sql = format!("SELECT TRIM(column_name), error_code FROM sys_load_error_detail WHERE query_id = {query}");
+    let errors = world.rows(&sql).await;
+    assert_eq!((errors.len(), errors[0][0].as_str()), (1, "day"), "{errors:?}");
+}
+
+#[tokio::test]
+async fn c142_an_empty_text_and_no_text_are_loaded_as_they_are_unless_the_owner_says_otherwise() {
+    let world = World::new().await;
+    world.must(&["CREATE TABLE t (id int, name varchar(8) NOT NULL, rest varchar(8))"]).await;
+    world.put("s3://lake/e.csv", "1,\"\",x\n2,,x\n");
+    world.manifest("s3://control/m.json", &["s3://lake/e.csv"]);
+    let copy = format!("COPY t FROM 's3://control/m.json' {OPTIONS}");
+    world.must(&[&copy]).await;
+    assert_eq!(world.rows("SELECT id, name FROM t ORDER BY id").await, [["1", ""], ["2", ""]], "no NULL, no error");
 }

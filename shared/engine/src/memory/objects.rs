@@ -94,6 +94,14 @@ impl MemoryObjects {
         }
     }
 
+    /// Lets an object be older than its appearance, as the end of a long multipart upload is.
+    pub fn set_modified(&self, bucket: &str, key: &str, modified: Timestamp) {
+        let mut store = lock(&self.store);
+        if let Some(object) = store.buckets.get_mut(bucket).and_then(|objects| objects.get_mut(key)) {
+            object.modified = modified;
+        }
+    }
+
     /// Moves an object into an archive tier, or restores it; `false` where there is none.
     pub fn set_archived(&self, bucket: &str, key: &str, archived: bool) -> bool {
         let mut store = lock(&self.store);

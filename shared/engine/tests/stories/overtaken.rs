@@ -16,15 +16,17 @@ use super::world::{TOML, World};
 const DAY: &str = "dt=2026-11-01";
 
 /// A worker that goes on by one call a poll.
-struct Stepwise {
+pub(crate) struct Stepwise {
+    plan: Plan,
     invocation: Pin<Box<dyn Future<Output = (Delivery, Answer)>>>,
 }
 
 impl Stepwise {
     /// Takes the next message.
-    fn begin(world: &mut World) -> Self {
+    pub(crate) fn begin(world: &mut World) -> Self {
         let delivery = world.queue.deliver().unwrap();
-        world.plan = Plan::quiet().taking_turns();
+        let plan = Plan::quiet().taking_turns();
+        world.plan = plan.clone();
         let engine = world.engine();
         world.plan = Plan::quiet();
         let deadline = world.clock.now() + SignedDuration::from_secs(120);
@@ -33,11 +35,11 @@ impl Stepwise {
             let answer = engine.rebuild(work).await;
             (delivery, answer)
         });
-        Self { invocation }
+        Self { plan, invocation }
     }
 
     /// Goes on until `there`; the call that comes next isn't made.
-    fn until(&mut self, world: &World, there: impl Fn(&World, &PartitionItem) -> bool) {
+    pub(crate) fn until(&mut self, world: &World, there: impl Fn(&World, &PartitionItem) -> bool) {
         for _ in 0..1_000 {
             if there(world, &world.item(DAY)) {
                 return;
@@ -48,8 +50,23 @@ impl Stepwise {
         panic!("it never gets there");
     }
 
+    /// How often it has written so far.
+    pub(crate) fn writes(&self) -> usize {
+        self.plan.steps().iter().filter(|step| step.call == "state.write").count()
+    }
+
+    /// Goes on to the end, as one whose invocation is over by then.
+    pub(crate) fn until_it_ends(&mut self, world: &World) {
+        for _ in 0..1_000 {
+            if self.invocation.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
+                return;
+            }
+        }
+        panic!("it never ends: {:?}", world.items());
+    }
+
     /// Goes on to the end.
-    fn finish(mut self, world: &World) -> Answer {
+    pub(crate) fn finish(mut self, world: &World) -> Answer {
         for _ in 0..1_000 {
             let mut context = Context::from_waker(Waker::noop());
             if let Poll::Ready((delivery, answer)) = self.invocation.as_mut().poll(&mut context) {
@@ -64,7 +81,7 @@ impl Stepwise {
 }
 
 /// A file has landed, is marked, and its message can be received.
-async fn marked() -> World {
+pub(crate) async fn marked() -> World {
     let mut world = World::new(TOML).await;
     world.put("dt=2026-11-01/a.csv", "1\n").await;
     world.mark().await;
@@ -72,7 +89,7 @@ async fn marked() -> World {
     world
 }
 
-fn in_phase(phase: Phase) -> impl Fn(&World, &PartitionItem) -> bool {
+pub(crate) fn in_phase(phase: Phase) -> impl Fn(&World, &PartitionItem) -> bool {
     move |_, item| item.batch.as_ref().is_some_and(|batch| batch.phase == phase)
 }
 
@@ -121,7 +138,7 @@ async fn a_swap_that_landed_unseen_is_found_before_anything_else() {
 }
 
 #[tokio::test]
-async fn whoever_was_overtaken_in_any_phase_writes_nothing() {
+async fn c102_c104_whoever_was_overtaken_in_any_phase_writes_nothing() {
     for phase in [Phase::Listing, Phase::Staging, Phase::Swapping] {
         let mut world = marked().await;
         let mut first = Stepwise::begin(&mut world);

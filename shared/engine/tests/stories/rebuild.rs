@@ -45,7 +45,7 @@ async fn a_burst_costs_one_rebuild() {
 }
 
 #[tokio::test]
-async fn a_mark_that_changes_nothing_does_not_touch_redshift() {
+async fn c159_a_mark_that_changes_nothing_does_not_touch_redshift() {
     let mut world = World::new(TOML).await;
     world.put("dt=2026-11-01/a.csv", "1\n").await;
     world.rest("").await;
@@ -58,7 +58,7 @@ async fn a_mark_that_changes_nothing_does_not_touch_redshift() {
 }
 
 #[tokio::test]
-async fn a_two_hour_copy_is_loaded_once() {
+async fn c162_a_two_hour_copy_is_loaded_once() {
     let mut world = World::new(&TOML.replace("interval = \"0s\"", "interval = \"0s\"\nload_window = \"6h\"")).await;
     world.warehouse.set_pace("/stage", Pace::After(Duration::from_hours(2)));
     world.put("dt=2026-11-01/a.csv", "1\n").await;

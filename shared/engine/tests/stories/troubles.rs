@@ -166,7 +166,7 @@ async fn ten_takes_in_a_row_that_die_park_as_stuck() {
 }
 
 #[tokio::test]
-async fn workers_that_get_somewhere_before_they_die_are_never_stuck() {
+async fn c079_hand_offs_are_no_attempts_however_often_the_message_is_received() {
     let mut world = World::new(&TOML.replace("interval =", "load_window = \"6h\"\ninterval =")).await;
     world.warehouse.set_pace("/stage", Pace::ByHand);
     world.put(&format!("{DAY}/a.csv"), "1\n").await;

@@ -14,6 +14,7 @@ use tidemark_domain::partition::PartitionItem;
 use tidemark_domain::route::Catalog;
 use tidemark_domain::sql::rebuild::CopyRole;
 use tidemark_domain::sql::rows::Field;
+use tidemark_domain::update::Item;
 use tidemark_engine::mark::{CatalogCache, EventMessage};
 use tidemark_engine::memory::{
     Delivery, Faulty, ManualClock, MemoryAnnouncer, MemoryObjects, MemoryQueue, MemoryState, MemoryWarehouse,
@@ -257,6 +258,13 @@ impl World {
     pub(crate) fn item(&self, partition: &str) -> PartitionItem {
         let item = self.state.item(&PartitionItem::key(&self.id(partition)));
         PartitionItem::from_item(&item.unwrap_or_else(|| panic!("{partition} was never marked"))).unwrap()
+    }
+
+    /// The story of the partition's newest batch that ended.
+    pub(crate) fn story(&self, partition: &str) -> Item {
+        let stories = self.state.items().into_iter().filter(|(key, _)| key.sk.starts_with("BATCH#"));
+        let of_partition = stories.filter(|(_, story)| story["partition"] == partition);
+        of_partition.max_by_key(|(_, story)| story["ended_at"].as_i64()).unwrap().1
     }
 
     pub(crate) fn items(&self) -> BTreeMap<String, PartitionItem> {
