@@ -1,5 +1,7 @@
 //! Which dataset and partition an object belongs to, by bucket and key: what mark asks for every event.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::definition::{Concurrency, Definition, Part, Root};
@@ -15,6 +17,9 @@ use crate::partition_value::Partition;
 pub struct Catalog {
     /// In the order of their names.
     pub datasets: Vec<Place>,
+    /// Those that are gone from the file: mark passes over them, sweep lets go of what is left of them.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub retired: BTreeSet<DatasetName>,
 }
 
 /// Where one dataset keeps its objects.
@@ -72,7 +77,15 @@ impl Catalog {
         };
         let mut datasets: Vec<Place> = definitions.into_iter().map(place).collect();
         datasets.sort_by(|a, b| a.name.cmp(&b.name));
-        Self { datasets }
+        Self { datasets, retired: BTreeSet::new() }
+    }
+
+    /// The same, after `before`: what was there and isn't any more is retired.
+    #[must_use]
+    pub fn after(self, before: &Self) -> Self {
+        let known = before.datasets.iter().map(|place| &place.name).chain(&before.retired);
+        let gone = known.filter(|name| self.datasets.iter().all(|place| place.name != **name));
+        Self { retired: gone.cloned().collect(), ..self }
     }
 
     /// What the object is to the datasets; `key` is decoded.

@@ -9,7 +9,6 @@ use tidemark_domain::id::DatasetName;
 use tidemark_domain::lock::Scope;
 use tidemark_domain::message::PartitionMessage;
 use tidemark_domain::partition::PartitionItem;
-use tidemark_domain::route::Place;
 use tidemark_domain::update::{Change, Condition, Update};
 use tidemark_domain::writes::{self, WAKE_AFTER};
 
@@ -43,21 +42,20 @@ impl Engine {
     pub async fn sweep(&self, deadline: Timestamp) -> Result<Vec<Swept>, Error> {
         let catalog = self.catalog(&CatalogCache::default(), SignedDuration::ZERO).await?;
         let mut swept = Vec::new();
-        for place in &catalog.datasets {
+        for dataset in catalog.datasets.iter().map(|place| &place.name).chain(&catalog.retired) {
             if self.ports.clock.now() >= deadline {
-                tracing::warn!(dataset = %place.name, "no time left; the next sweep goes on");
+                tracing::warn!(%dataset, "no time left; the next sweep goes on");
                 break;
             }
-            match self.sweep_dataset(place).await {
+            match self.sweep_dataset(dataset).await {
                 Ok(of_dataset) => swept.push(of_dataset),
-                Err(error) => tracing::error!(dataset = %place.name, %error, "not swept"),
+                Err(error) => tracing::error!(%dataset, %error, "not swept"),
             }
         }
         Ok(swept)
     }
 
-    async fn sweep_dataset(&self, place: &Place) -> Result<Swept, Error> {
-        let dataset = &place.name;
+    async fn sweep_dataset(&self, dataset: &DatasetName) -> Result<Swept, Error> {
         let now = self.ports.clock.now();
         let head = self.ports.state.read(&[Head::key(dataset)]).await?.pop().flatten().unwrap_or_default();
         let head = Head::from_item(&head)
@@ -68,7 +66,7 @@ impl Engine {
         let (due, later): (Vec<_>, Vec<_>) = all.iter().partition(|entry| entry.at <= now);
         let outstanding = later.iter().filter(|entry| entry.at <= now + WAKE_AFTER).count();
         let woken = self.wake(&head, &due, outstanding, now).await?;
-        self.write_watermark(place, &head, all.iter().chain(&parked)).await?;
+        self.write_watermark(dataset, &head, all.iter().chain(&parked)).await?;
         Ok(Swept {
             dataset: dataset.clone(),
             dirty: all.len() as u64,
@@ -110,11 +108,11 @@ impl Engine {
     /// The watermark is the first partition, by its values, that isn't built; every known one before it is. None: all are.
     async fn write_watermark(
         &self,
-        place: &Place,
+        dataset: &DatasetName,
         head: &Head,
         unbuilt: impl Iterator<Item = &DueEntry>,
     ) -> Result<(), Error> {
-        let definition = self.definitions.get(self.ports.state.as_ref(), &place.name, &head.hash).await?;
+        let definition = self.definitions.get(self.ports.state.as_ref(), dataset, &head.hash).await?;
         let valued = unbuilt.filter_map(|entry| definition.partition(&entry.id.partition).ok());
         let first = valued.min_by(|a, b| a.values.cmp(&b.values)).map(|partition| partition.name.to_string());
         if first == head.watermark {
@@ -122,7 +120,7 @@ impl Engine {
         }
         let change = first.map_or(Change::Remove("watermark"), |first| Change::Set("watermark", first.into()));
         let update =
-            Update { key: Head::key(&place.name), conditions: vec![Condition::Exists("hash")], changes: vec![change] };
+            Update { key: Head::key(dataset), conditions: vec![Condition::Exists("hash")], changes: vec![change] };
         self.write(&[update]).await?;
         Ok(())
     }

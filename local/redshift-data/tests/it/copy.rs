@@ -230,7 +230,7 @@ async fn c134_epoch_milliseconds_are_no_date() {
     world.manifest("s3://control/m.json", &["s3://lake/e.csv"]);
     let told = world.run(&[&format!("COPY t FROM 's3://control/m.json' {OPTIONS}")]).await;
     assert_eq!(told.status(), Some(&StatusString::Failed));
-    let query = told.sub_statements().first().map_or_else(|| told.redshift_query_id(), |sub| sub.redshift_query_id());
+    let query = told.sub_statements()[0].redshift_query_id();
     let sql = format!("SELECT TRIM(column_name), error_code FROM sys_load_error_detail WHERE query_id = {query}");
     let errors = world.rows(&sql).await;
     assert_eq!((errors.len(), errors[0][0].as_str()), (1, "day"), "{errors:?}");

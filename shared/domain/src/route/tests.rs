@@ -411,3 +411,16 @@ proptest! {
         prop_assert_eq!(text_of(&catalog, &format!("raw/region={encoded}/p")), value);
     }
 }
+
+#[test]
+fn who_is_gone_from_the_file_is_remembered_until_it_returns() {
+    let before = orders();
+    let gone = Catalog::default().after(&before);
+    assert_eq!(gone.retired.iter().map(DatasetName::as_str).collect::<Vec<_>>(), ["orders"]);
+    assert_eq!(Catalog::default().after(&gone), gone, "for good");
+    assert_eq!(orders().after(&gone), orders(), "it is back");
+    assert_eq!(serde_json::to_string(&orders()).unwrap().find("retired"), None);
+    let text = serde_json::to_string(&gone).unwrap();
+    assert_eq!(serde_json::from_str::<Catalog>(&text).unwrap(), gone);
+    assert_eq!(gone.claim("lake", "raw/orders/dt=2026-11-01/a"), Claim::Unclaimed);
+}

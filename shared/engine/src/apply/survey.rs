@@ -79,11 +79,7 @@ async fn read_stored(
     let item = ports.state.read(&[catalog_key()]).await?.into_iter().next().flatten();
     let text = item.and_then(|item| Some(item.get("catalog")?.as_str()?.to_owned()));
     let mut names: BTreeSet<DatasetName> = wish.definitions.iter().map(|definition| definition.name.clone()).collect();
-    if let Some(text) = &text {
-        let catalog: Catalog = serde_json::from_str(text)
-            .map_err(|why| ApplyError::Stored { what: "the catalog".to_owned(), why: why.to_string() })?;
-        names.extend(catalog.datasets.into_iter().map(|place| place.name));
-    }
+    names.extend(catalog(text.as_deref())?.datasets.into_iter().map(|place| place.name));
     let names: Vec<DatasetName> = names.into_iter().collect();
     let heads = read_all(ports, names.iter().map(Head::key).collect()).await?;
     let found: Vec<(DatasetName, Item)> =
@@ -112,8 +108,14 @@ async fn read_all(ports: &Ports, keys: Vec<Key>) -> Result<Vec<Option<Item>>, Ap
     Ok(items)
 }
 
+fn catalog(text: Option<&str>) -> Result<Catalog, ApplyError> {
+    let read = text.map(serde_json::from_str).transpose();
+    let read = read.map_err(|why| ApplyError::Stored { what: "the catalog".to_owned(), why: why.to_string() })?;
+    Ok(read.unwrap_or_default())
+}
+
 fn new_catalog(read: Option<String>, wish: Wish<'_>) -> Result<Catalogs, ApplyError> {
-    let new = serde_json::to_string(&Catalog::of(wish.definitions))
+    let new = serde_json::to_string(&Catalog::of(wish.definitions).after(&catalog(read.as_deref())?))
         .map_err(|why| ApplyError::Stored { what: "the new catalog".to_owned(), why: why.to_string() })?;
     Ok(Catalogs { read, new })
 }

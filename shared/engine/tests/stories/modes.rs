@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use tidemark_domain::dataset::Mode;
+use tidemark_domain::dataset::{Mode, catalog_key};
 use tidemark_domain::id::Epoch;
 use tidemark_domain::partition::Phase;
+use tidemark_domain::route::Catalog;
 use tidemark_engine::memory::{End, Pace};
 use tidemark_engine::ports::Clock as _;
 use tidemark_engine::rebuild::Answer;
@@ -111,6 +112,22 @@ async fn a_retired_datasets_swap_is_followed_then_it_leaves_the_index() {
     assert_eq!(world.item(DAY).built, world.item(DAY).marked);
     assert!(world.item("dt=2026-11-02").batch.is_none());
     world.assert_ledger("retired");
+}
+
+#[tokio::test]
+async fn a_retired_dataset_is_let_go_by_sweep_though_its_messages_are_lost() {
+    let mut world = in_flight("/swap").await;
+    world.put("dt=2026-11-02/a.csv", "2\n").await;
+    world.mark().await;
+    world.set_head(&[("mode", "retired".into())]);
+    // What apply leaves of the catalog.
+    let gone = Catalog::default().after(&Catalog::of([&world.definition]));
+    let text = serde_json::to_string(&gone).unwrap();
+    world.state.put(catalog_key(), [("catalog".to_owned(), text.into())].into());
+    world.queue.lose_all();
+    world.rounds(30).await;
+    assert_eq!(world.due().await, [""; 0]);
+    assert_eq!(world.item(DAY).built, world.item(DAY).marked, "what was out was followed");
 }
 
 #[tokio::test]
