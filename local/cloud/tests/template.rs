@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::sync::LazyLock;
 
 use regex::Regex;
 use serde_json::{Value, json};
@@ -27,6 +28,12 @@ const ENVIRONMENT: [&str; 16] = [
     "TIDEMARK_STACK",
     "TIDEMARK_TABLE",
 ];
+
+/// The template, read and translated once for all tests.
+fn template() -> &'static Template {
+    static TEMPLATE: LazyLock<Template> = LazyLock::new(|| Template::read().unwrap());
+    &TEMPLATE
+}
 
 /// Name and properties of each resource of a type.
 fn resources<'a>(template: &'a Value, kind: &str) -> Vec<(&'a str, &'a Value)> {
@@ -86,7 +93,7 @@ fn words(value: &Value) -> Vec<&str> {
 
 #[test]
 fn c074_every_sqs_event_reports_item_failures() {
-    let template = Template::read().unwrap();
+    let template = template();
     let events = sqs_events(&template.source);
     assert_eq!(events.iter().map(|(name, ..)| *name).collect::<Vec<_>>(), ["MarkFunction", "RebuildFunction"]);
     for (name, _, event) in events {
@@ -101,7 +108,7 @@ fn c074_every_sqs_event_reports_item_failures() {
 
 #[test]
 fn c078_throttled_deliveries_are_not_dead_letters() {
-    let template = Template::read().unwrap();
+    let template = template();
     for (name, function, event) in sqs_events(&template.source) {
         let receives = queue(&template.source, event)["RedrivePolicy"]["maxReceiveCount"].as_u64().unwrap();
         assert!(receives >= 5, "{name}: {receives}");
@@ -120,7 +127,7 @@ fn c078_throttled_deliveries_are_not_dead_letters() {
 
 #[test]
 fn c081_timeout_and_visibility_come_from_one_parameter() {
-    let template = Template::read().unwrap();
+    let template = template();
     for (name, function, event) in sqs_events(&template.source) {
         let parameter = &function["Timeout"];
         assert!(parameter["Ref"].is_string(), "{name}: the time-out is {parameter}");
@@ -131,7 +138,7 @@ fn c081_timeout_and_visibility_come_from_one_parameter() {
 
 #[test]
 fn c082_visibility_is_six_timeouts_and_the_window() {
-    let template = Template::read().unwrap();
+    let template = template();
     for (name, function, event) in sqs_events(&template.source) {
         let parameter = &template.source["Parameters"][function["Timeout"]["Ref"].as_str().unwrap()];
         let window = match event.get("MaximumBatchingWindowInSeconds") {
@@ -150,7 +157,7 @@ fn c082_visibility_is_six_timeouts_and_the_window() {
 /// Neither SAM nor cfn-lint says so: Lambda refuses more than ten messages without a window.
 #[test]
 fn a_batch_of_more_than_ten_has_a_window() {
-    let template = Template::read().unwrap();
+    let template = template();
     for (name, _, event) in sqs_events(&template.source) {
         let window = event.get("MaximumBatchingWindowInSeconds");
         assert!(event["BatchSize"].as_u64().unwrap() <= 10 || window.is_some(), "{name}");
@@ -159,7 +166,7 @@ fn a_batch_of_more_than_ten_has_a_window() {
 
 #[test]
 fn queues_keep_messages_as_long_as_sqs_can() {
-    let template = Template::read().unwrap();
+    let template = template();
     let queues = resources(&template.source, "AWS::SQS::Queue");
     assert_eq!(queues.len(), 4);
     for (name, queue) in &queues {
@@ -172,7 +179,7 @@ fn queues_keep_messages_as_long_as_sqs_can() {
 
 #[test]
 fn roles_name_their_actions_and_resources() {
-    let template = Template::read().unwrap();
+    let template = template();
     let statements = allowed(&template.translated);
     assert!(statements.len() > 15, "the statements were not found");
     for (role, statement) in statements {
@@ -193,7 +200,7 @@ fn roles_name_their_actions_and_resources() {
 
 #[test]
 fn functions_are_given_what_they_read() {
-    let template = Template::read().unwrap();
+    let template = template();
     let functions = resources(&template.translated, "AWS::Lambda::Function");
     assert_eq!(functions.len(), 3);
     for (name, function) in functions {
@@ -205,7 +212,7 @@ fn functions_are_given_what_they_read() {
 
 #[test]
 fn c194_functions_run_on_amazon_linux_2023() {
-    let template = Template::read().unwrap();
+    let template = template();
     for (name, function) in resources(&template.translated, "AWS::Lambda::Function") {
         assert_eq!(function["Runtime"], "provided.al2023", "{name}");
     }
@@ -213,7 +220,7 @@ fn c194_functions_run_on_amazon_linux_2023() {
 
 #[test]
 fn c199_the_bucket_waits_for_the_queue_policy() {
-    let template = Template::read().unwrap();
+    let template = template();
     assert_eq!(template.source["Resources"]["DataBucket"]["DependsOn"], "EventsQueuePolicy");
     let policy = &template.source["Resources"]["EventsQueuePolicy"]["Properties"]["PolicyDocument"]["Statement"];
     assert_eq!(policy[0]["Principal"]["Service"], "s3.amazonaws.com");
@@ -233,7 +240,7 @@ fn with_key(other: &Value) -> Value {
 
 #[test]
 fn c200_everything_is_encrypted_with_the_customers_key_where_one_is_given() {
-    let template = Template::read().unwrap();
+    let template = template();
     let none = json!({"Ref": "AWS::NoValue"});
     for (kind, property) in [
         ("AWS::SQS::Queue", "KmsMasterKeyId"),
@@ -261,12 +268,12 @@ fn c200_everything_is_encrypted_with_the_customers_key_where_one_is_given() {
 
 #[test]
 fn c201_no_queue_uses_the_managed_key() {
-    let template = Template::read().unwrap();
+    let template = template();
     for (name, queue) in resources(&template.source, "AWS::SQS::Queue") {
         let managed = json!({"Fn::If": ["HasKey", {"Ref": "AWS::NoValue"}, true]});
         assert_eq!(queue["SqsManagedSseEnabled"], managed, "{name}");
     }
-    let key = pattern(&template, "KmsKeyArn");
+    let key = pattern(template, "KmsKeyArn");
     for refused in
         ["alias/aws/sqs", "arn:aws:kms:eu-west-1:123456789012:alias/aws/sqs", "1234abcd-12ab-34cd-56ef-1234567890ab"]
     {
@@ -281,7 +288,7 @@ fn c201_no_queue_uses_the_managed_key() {
 
 #[test]
 fn c202_functions_may_use_the_key() {
-    let template = Template::read().unwrap();
+    let template = template();
     for role in ["MarkRole", "RebuildRole", "SweepRole"] {
         let statements = allowed(&template.translated);
         let mut of_role = statements.iter().filter(|(name, statement)| *name == role && statement["Sid"] == "Key");
@@ -297,7 +304,7 @@ fn c202_functions_may_use_the_key() {
 /// Whoever writes a bucket's notifications replaces all of them: only those of this stack's own bucket are written.
 #[test]
 fn c203_no_foreign_notification_is_written() {
-    let template = Template::read().unwrap();
+    let template = template();
     for (name, resource) in template.source["Resources"].as_object().unwrap() {
         let kind = resource["Type"].as_str().unwrap();
         assert!(!kind.starts_with("Custom::") && kind != "AWS::CloudFormation::CustomResource", "{name}");
@@ -311,7 +318,7 @@ fn c203_no_foreign_notification_is_written() {
 
 #[test]
 fn c204_the_bucket_has_one_rule_for_each_kind_of_event() {
-    let template = Template::read().unwrap();
+    let template = template();
     let rules = &template.source["Resources"]["DataBucket"]["Properties"]["NotificationConfiguration"];
     let rules = rules["QueueConfigurations"].as_array().unwrap();
     let kinds: BTreeSet<&str> = rules.iter().map(|rule| rule["Event"].as_str().unwrap()).collect();
@@ -323,7 +330,7 @@ fn c204_the_bucket_has_one_rule_for_each_kind_of_event() {
 /// SAM attaches policies of AWS's, with wildcards, to a role it makes for a function.
 #[test]
 fn functions_have_roles_of_their_own() {
-    let template = Template::read().unwrap();
+    let template = template();
     for (name, function) in resources(&template.source, "AWS::Serverless::Function") {
         let role = name.replace("Function", "Role");
         assert_eq!(function["Role"], json!({"Fn::GetAtt": [role, "Arn"]}), "{name}");
@@ -336,7 +343,7 @@ fn functions_have_roles_of_their_own() {
 /// What holds data outlives the stack.
 #[test]
 fn tables_and_buckets_are_retained() {
-    let template = Template::read().unwrap();
+    let template = template();
     for (name, resource) in template.source["Resources"].as_object().unwrap() {
         if ["AWS::DynamoDB::Table", "AWS::S3::Bucket"].contains(&resource["Type"].as_str().unwrap()) {
             for policy in ["DeletionPolicy", "UpdateReplacePolicy"] {
@@ -349,7 +356,7 @@ fn tables_and_buckets_are_retained() {
 /// An inventory is read at the partition's next rebuild, however late: nothing but unfinished uploads goes by age.
 #[test]
 fn inventories_do_not_expire() {
-    let template = Template::read().unwrap();
+    let template = template();
     let bucket = &template.source["Resources"]["ControlBucket"]["Properties"];
     for rule in bucket["LifecycleConfiguration"]["Rules"].as_array().unwrap() {
         assert!(rule.as_object().unwrap().keys().all(|key| !key.contains("Expiration")), "{rule}");
@@ -358,7 +365,7 @@ fn inventories_do_not_expire() {
 
 #[test]
 fn bad_values_are_refused_by_their_parameter() {
-    let template = Template::read().unwrap();
+    let template = template();
     let workgroup = "arn:aws:redshift-serverless:eu-west-1:123456789012:workgroup/1234abcd-12ab-34cd-56ef-1234567890ab";
     let role = "arn:aws:iam::123456789012:role/service-role/copy";
     let roles = format!("{role},{role}");
@@ -382,7 +389,7 @@ fn bad_values_are_refused_by_their_parameter() {
         ("AlertEmail", "data@example.com", "data at example.com"),
         ("EventBusName", "default", "arn:aws:events:eu-west-1:123456789012:event-bus/default"),
     ] {
-        let pattern = pattern(&template, parameter);
+        let pattern = pattern(template, parameter);
         assert!(pattern.is_match(good), "{parameter}: {good}");
         assert!(!pattern.is_match(bad), "{parameter}: {bad}");
     }
@@ -395,7 +402,7 @@ fn bad_values_are_refused_by_their_parameter() {
 
 #[test]
 fn every_parameter_is_in_a_group() {
-    let template = Template::read().unwrap();
+    let template = template();
     let groups = &template.source["Metadata"]["AWS::CloudFormation::Interface"]["ParameterGroups"];
     let mut grouped: Vec<&str> =
         groups.as_array().unwrap().iter().flat_map(|group| words(&group["Parameters"])).collect();
@@ -407,7 +414,7 @@ fn every_parameter_is_in_a_group() {
 
 #[test]
 fn every_alarm_names_its_runbook_page() {
-    let template = Template::read().unwrap();
+    let template = template();
     let alarms = resources(&template.source, "AWS::CloudWatch::Alarm");
     assert!(alarms.len() > 10, "the alarms were not found");
     for (name, alarm) in alarms {
@@ -423,7 +430,7 @@ fn every_alarm_names_its_runbook_page() {
 /// A misspelt metric makes an alarm that is silent for ever.
 #[test]
 fn alarms_and_dashboard_ask_for_metrics_that_functions_emit() {
-    let template = Template::read().unwrap();
+    let template = template();
     let emitted = |function: &str, metric: &str| {
         let file = workspace_root().join(format!("functions/{function}/src/main.rs"));
         assert!(fs::read_to_string(file).unwrap().contains(&format!("\"{metric}\"")), "{function} emits no {metric}");
