@@ -152,6 +152,9 @@ pub struct Batch {
     /// `removed` as read before listing.
     #[serde(default)]
     pub removed: i64,
+    /// The take whose listing goes on, since its worker ran out of time and left it in order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listing: Option<Fence>,
     /// What was listed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listed: Option<Listed>,
@@ -322,7 +325,7 @@ impl Batch {
     /// The batch as it enters `phase`: at the first try, no statement recorded yet.
     #[must_use]
     pub fn enter(&self, phase: Phase) -> Self {
-        Self { phase, attempt: 1, statement: None, ..self.clone() }
+        Self { phase, attempt: 1, statement: None, listing: None, ..self.clone() }
     }
 
     /// The batch after a terminal failure of its statement was seen.

@@ -1,6 +1,7 @@
 //! Listing: what is in S3 now; nothing to do where that is what was committed last; else inventory, guards, manifest.
 
 use tidemark_domain::failure::FailureKind;
+use tidemark_domain::partition::Phase;
 use tidemark_domain::settle::{self, Settlement};
 use tidemark_domain::step;
 use tidemark_domain::take::Permission;
@@ -53,7 +54,10 @@ impl Worker<'_> {
             definition: &self.definition,
             partition: &self.partition,
             control_bucket: &self.engine.settings.control_bucket,
-            inventory: format!("inventory/{}/{}/", self.seen.id.dataset, self.batch.id),
+            inventory: match &self.batch.listed {
+                Some(listed) if self.batch.phase != Phase::Listing => listed.inventory.clone(),
+                _ => format!("inventory/{}/{}/{}/", self.seen.id.dataset, self.batch.id, self.listing),
+            },
             previous: self.item.last.as_ref().map(|last| last.inventory.clone()),
         }
     }

@@ -31,6 +31,9 @@ pub(crate) struct Worker<'a> {
     pub(crate) batch: Batch,
     /// The take's fence; the batch's own may be older.
     pub(crate) fence: Fence,
+    /// The take whose listing goes on: this one, or the one before where that left it in order. What two takes write down is
+    /// never mixed.
+    pub(crate) listing: Fence,
     /// Since when it watches its statement: `batch.spent_seconds` are those before.
     pub(crate) watched_since: Timestamp,
     pub(crate) permission: Permission,
@@ -68,6 +71,7 @@ impl<'a> Worker<'a> {
             batch = %take.batch.id, fence = %item.fence.next(), born = %take.batch.fence, covers = %take.batch.covers,
             phase = take.batch.phase.as_str(), found = ?take.found, unresolved = take.unresolved, "taken"
         );
+        let listing = take.batch.listing.filter(|_| take.found.is_none()).unwrap_or(item.fence.next());
         Ok(Self {
             engine,
             work,
@@ -75,6 +79,7 @@ impl<'a> Worker<'a> {
             item: PartitionItem { unresolved: take.unresolved, ..item.clone() },
             batch: take.batch,
             fence: item.fence.next(),
+            listing,
             watched_since: engine.ports.clock.now(),
             permission: take.permission,
             probe: take.probe,

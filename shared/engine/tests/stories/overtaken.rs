@@ -50,6 +50,12 @@ impl Stepwise {
         panic!("it never gets there");
     }
 
+    /// Goes on until it has made a call so often; the call that comes next isn't made.
+    pub(crate) fn until_called(&mut self, world: &World, call: &str, times: usize) {
+        let plan = self.plan.clone();
+        self.until(world, |_, _| plan.steps().iter().filter(|step| step.call == call).count() == times);
+    }
+
     /// How often it has written so far.
     pub(crate) fn writes(&self) -> usize {
         self.plan.steps().iter().filter(|step| step.call == "state.write").count()
@@ -152,4 +158,24 @@ async fn c102_c104_whoever_was_overtaken_in_any_phase_writes_nothing() {
         world.rest("").await;
         world.assert_true("the first came back").await;
     }
+}
+
+#[tokio::test]
+async fn whoever_was_overtaken_while_it_listed_spoils_no_inventory_of_the_one_who_goes_on() {
+    let mut world = marked().await;
+    let mut first = Stepwise::begin(&mut world);
+    // It has seen one file, and stalls before it writes anything of it down.
+    first.until_called(&world, "objects.list", 2);
+    world.clock.advance(Duration::from_mins(6));
+    world.put("dt=2026-11-01/b.csv", "2\n").await;
+    let mut second = Stepwise::begin(&mut world);
+    second.until(&world, in_phase(Phase::Staging));
+    first.until_it_ends(&world);
+    assert_eq!(second.finish(&world), Answer::Done("rebuilt"));
+    assert_eq!(world.rows()[DAY], ["1", "2"], "what it listed is what it loaded");
+    world.rest("").await;
+    world.assert_true("two listings of one batch").await;
+    let inventory = world.item(DAY).last.unwrap().inventory;
+    let (part, _) = world.objects.object("control", &format!("{inventory}part-000000.jsonl")).unwrap();
+    assert_eq!(String::from_utf8_lossy(&part).lines().count(), 2, "and what its inventory says");
 }
