@@ -61,7 +61,12 @@ impl Worker<'_> {
         };
         let execution = match recorded {
             Some(id) => self.describe(&id, 0).await?,
-            None => Some(self.submit(sql, &token, if resumed { 1 } else { self.wait_seconds() }).await?),
+            None if resumed => {
+                // Sent again without waiting, and asked at once: what is over now was over before, and no work of ours.
+                let again = self.submit(sql, &token, 0).await?;
+                self.describe(&again.id, 0).await?
+            }
+            None => Some(self.submit(sql, &token, self.wait_seconds()).await?),
         };
         let Some(mut execution) = execution else {
             return Ok(Ran::Leave(self.lost("its statement isn't known any more")));
