@@ -16,7 +16,7 @@ use tidemark_kit::story::View;
 use tidemark_kit::{Dataset, Partition, Settings, World, orders};
 use tidemark_local::wait_until;
 
-use crate::lane::{COMES_BACK_SECONDS, FAR};
+use crate::lane::{COMES_BACK_SECONDS, wake};
 use crate::plan::now;
 
 /// Messages kept on their way, each in a group of its own, so that the queue holds none of them back.
@@ -141,12 +141,7 @@ async fn rest(world: &World, days: &[Partition]) -> Result<Vec<View>> {
             if item.rests() {
                 return Ok(world.view(day).await?.filter(View::is_true));
             }
-            let due = Duration::from_millis(u64::try_from(item.number("due_at")).unwrap_or(0));
-            let on_their_way = world.depth(Queue::Events).await? + world.depth(Queue::Partitions).await?;
-            if due > now() + FAR && on_their_way == 0 {
-                world.make_due(day).await?;
-                world.sweep().await?;
-            }
+            wake(world, day).await?;
             Ok(None)
         };
         match wait_until(&format!("{day}: rest and truth"), PATIENCE, probe).await {

@@ -19,7 +19,9 @@ const PATIENCE: Duration = Duration::from_mins(2);
 /// Messages of functions that were killed before they said how long come back so soon; the template's time is minutes.
 pub(crate) const COMES_BACK_SECONDS: u32 = 12;
 /// What is due later than this, with nothing on its way, only sweep brings back.
-pub(crate) const FAR: Duration = Duration::from_secs(30);
+const FAR: Duration = Duration::from_secs(30);
+/// What is overdue for so long, with nothing on its way, waits for sweep's schedule alone.
+const LATE: Duration = Duration::from_secs(2);
 
 pub(crate) struct Lane {
     world: World,
@@ -67,13 +69,9 @@ impl Lane {
     pub(crate) async fn trace(&mut self, scenario: Scenario) -> Result<Vec<String>> {
         self.used += 1;
         let landed = self.landed().await?;
-        if scenario == Scenario::Fenced {
-            self.lose_staging().await?;
-            self.plan.start_trace()?;
-        } else {
-            self.plan.start_trace()?;
-            scenario.begin(&self.world, &self.day, self.used).await?;
-        }
+        self.prelude(scenario).await?;
+        self.plan.start_trace()?;
+        scenario.begin(&self.world, &self.day, self.used).await?;
         if scenario == Scenario::Parked {
             self.world.wait_parked(&self.day).await?;
             self.world.wait_quiet(&self.day).await?;
@@ -135,13 +133,9 @@ impl Lane {
 
     /// Kills as often as there are points; one that isn't met any more, since nothing was left to do, is no failure.
     async fn kill(&mut self, scenario: Scenario, kills: &[At], healing: &mut Healing) -> Result<()> {
-        if scenario == Scenario::Fenced {
-            self.lose_staging().await?;
-        }
+        self.prelude(scenario).await?;
         self.plan.arm(&kills.iter().map(|at| (at, Action::Kill)).collect::<Vec<_>>())?;
-        if scenario != Scenario::Fenced {
-            scenario.begin(&self.world, &self.day, self.used).await?;
-        }
+        scenario.begin(&self.world, &self.day, self.used).await?;
         for (index, at) in kills.iter().enumerate() {
             let fired = self.wait_fired(index + 1, &at.to_string()).await?;
             healing.failed_at = fired.at;
@@ -153,13 +147,14 @@ impl Lane {
         Ok(())
     }
 
-    /// A batch whose staging table is gone when it would swap; its worker is killed right before.
-    async fn lose_staging(&mut self) -> Result<()> {
-        let at = At { effect: "submit swap".to_owned(), number: 1, moment: Moment::Before };
+    /// What a scenario needs to have happened before: a function that was killed at a certain point.
+    async fn prelude(&mut self, scenario: Scenario) -> Result<()> {
+        let Some((moment, effect)) = scenario.prelude() else { return Ok(()) };
+        let at = At { effect: effect.to_owned(), number: 1, moment };
         self.plan.arm(&[(&at, Action::Kill)])?;
-        Scenario::Fenced.begin(&self.world, &self.day, self.used).await?;
-        self.wait_fired(1, "a worker to be killed before its swap").await?;
-        Scenario::drop_staging(&self.world, &self.day).await
+        Scenario::Late.begin(&self.world, &self.day, self.used).await?;
+        self.wait_fired(1, &format!("killed {at}")).await?;
+        self.plan.disarm()
     }
 
     /// A worker that stands still longer than its lease, while another takes over, and then goes on.
@@ -210,7 +205,7 @@ impl Lane {
 
     async fn wait_fired(&self, count: usize, what: &str) -> Result<Fired> {
         let fired = || async {
-            self.wake().await?;
+            wake(&self.world, &self.day).await?;
             Ok(self.plan.fired().into_iter().nth(count - 1))
         };
         self.wait(&format!("a function to be {what}"), fired).await
@@ -221,7 +216,7 @@ impl Lane {
         let woken = std::cell::Cell::new(false);
         let probe = || async {
             if !self.item().await?.rests() {
-                woken.set(self.wake().await? || woken.get());
+                woken.set(wake(&self.world, &self.day).await? || woken.get());
                 return Ok(None);
             }
             Ok(self.world.view(&self.day).await?.filter(View::is_true).filter(|view| view.landed.len() > landed))
@@ -229,21 +224,6 @@ impl Lane {
         let view = self.wait("the target to hold the rows of its files", probe).await?;
         healing.woken |= woken.get();
         Ok(view)
-    }
-
-    /// If nothing is on its way and the partition is due only in minutes, those are cut short and sweep wakes it.
-    async fn wake(&self) -> Result<bool> {
-        let item = self.item().await?;
-        let due = Duration::from_millis(u64::try_from(item.number("due_at")).unwrap_or(0));
-        if item.rests() || due < now() + FAR {
-            return Ok(false);
-        }
-        if self.world.depth(Queue::Events).await? + self.world.depth(Queue::Partitions).await? > 0 {
-            return Ok(false);
-        }
-        self.world.make_due(&self.day).await?;
-        self.world.sweep().await?;
-        Ok(true)
     }
 
     async fn wait<T, F: Future<Output = Result<Option<T>>>>(&self, what: &str, probe: impl FnMut() -> F) -> Result<T> {
@@ -280,6 +260,9 @@ impl Lane {
         }
         let last = new.last().context("nothing landed")?;
         let recovered = self.world.recovered_from(&self.day, &last.batch).await?;
+        if point.ends_before_swap() {
+            ensure!(recovered.as_deref() == Some("before commit"), "no swap was sent, but it is told as {recovered:?}");
+        }
         let takes = view.item.number("fence") - before.number("fence");
         let same = new.len() == 1 && last.fence == before.number("fence") + 1;
         let mut recovery = match (takes, same) {
@@ -313,6 +296,23 @@ impl Lane {
         ensure!(dead == 0, "{dead} messages were given up");
         Ok(())
     }
+}
+
+/// Where nothing but sweep's wake is left, does what the schedule would do within minutes: cuts short the five minutes until
+/// the partition is due, and lets sweep run.
+pub(crate) async fn wake(world: &World, day: &Partition) -> Result<bool> {
+    let Some(item) = world.item(day).await?.filter(|item| !item.rests()) else { return Ok(false) };
+    let due = Duration::from_millis(u64::try_from(item.number("due_at")).unwrap_or(0));
+    let (far, over) = (due > now() + FAR, due + LATE < now());
+    let idle = || async { anyhow::Ok(world.depth(Queue::Events).await? + world.depth(Queue::Partitions).await? == 0) };
+    if !(far || over) || !idle().await? {
+        return Ok(false);
+    }
+    if far {
+        world.make_due(day).await?;
+    }
+    world.sweep().await?;
+    Ok(true)
 }
 
 /// What the item tells of a worker that is dead.

@@ -44,6 +44,13 @@ impl fmt::Display for Point {
 }
 
 impl Point {
+    /// The last kill is where the swap was recorded and never sent.
+    pub(crate) fn ends_before_swap(&self) -> bool {
+        let before_swap = |at: &At| at.moment == Moment::Before && at.effect == "submit swap" && at.number == 1;
+        self.scenario == Scenario::Late
+            && matches!(&self.way, Way::Kill(kills) if kills.last().is_some_and(before_swap))
+    }
+
     /// A COPY that failed is made again.
     pub(crate) fn may_copy_again(&self) -> bool {
         self.way == Way::BreakCopy

@@ -5,6 +5,8 @@ use serde_json::json;
 use tidemark_kit::state::{Item, Queue};
 use tidemark_kit::{Partition, World, orders};
 
+use crate::plan::Moment;
+
 /// Rows of each file.
 const ROWS: usize = 20;
 /// Longer than rebuild may work: it hands itself on.
@@ -25,13 +27,15 @@ pub(crate) enum Scenario {
     MarkedAgain,
     /// An operator's replay.
     Replayed,
+    /// A mark whose message was never sent: sweep wakes the partition.
+    Woken,
     /// A file that fails verification: alert and park. A right one in its place heals it.
     Parked,
 }
 
 impl Scenario {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Late, Self::Fenced, Self::HandedOff, Self::MarkedAgain, Self::Replayed, Self::Parked];
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Late, Self::Fenced, Self::HandedOff, Self::MarkedAgain, Self::Replayed, Self::Woken, Self::Parked];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -40,7 +44,17 @@ impl Scenario {
             Self::HandedOff => "handed off",
             Self::MarkedAgain => "marked again",
             Self::Replayed => "replayed",
+            Self::Woken => "woken",
             Self::Parked => "parked",
+        }
+    }
+
+    /// Where a function has to be killed before this begins.
+    pub(crate) fn prelude(self) -> Option<(Moment, &'static str)> {
+        match self {
+            Self::Fenced => Some((Moment::Before, "submit swap")),
+            Self::Woken => Some((Moment::After, "mark")),
+            _ => None,
         }
     }
 
@@ -49,7 +63,9 @@ impl Scenario {
         let rows = orders::orders(n * 1_000, ROWS);
         let file = file(day, n);
         match self {
-            Self::Late | Self::Fenced => world.put_orders(&file, &rows).await,
+            Self::Late => world.put_orders(&file, &rows).await,
+            Self::Fenced => drop_staging(world, day).await,
+            Self::Woken => Ok(()),
             Self::HandedOff => {
                 world.slow_copy(LONG_COPY_SECONDS).await?;
                 world.put_orders(&file, &rows).await
@@ -77,19 +93,19 @@ impl Scenario {
         }
     }
 
-    /// Only for [`Self::Fenced`]: drops what its batch has staged.
-    pub(crate) async fn drop_staging(world: &World, day: &Partition) -> Result<()> {
-        let item = world.item(day).await?.context("the partition has no item")?;
-        let batch = item.0["batch"]["id"].as_str().context("no batch is in progress")?;
-        let dropped = world.drop_staging(batch).await?;
-        ensure!(dropped == 1, "batch {batch} had {dropped} staging tables");
-        Ok(())
-    }
-
     /// Only for [`Self::Parked`]: puts right what was wrong.
     pub(crate) async fn heal(world: &World, day: &Partition, n: i64) -> Result<()> {
         world.put_orders(&file(day, n), &orders::orders(n * 1_000, ROWS)).await
     }
+}
+
+/// Drops what the batch in progress has staged.
+async fn drop_staging(world: &World, day: &Partition) -> Result<()> {
+    let item = world.item(day).await?.context("the partition has no item")?;
+    let batch = item.0["batch"]["id"].as_str().context("no batch is in progress")?;
+    let dropped = world.drop_staging(batch).await?;
+    ensure!(dropped == 1, "batch {batch} had {dropped} staging tables");
+    Ok(())
 }
 
 fn file(day: &Partition, n: i64) -> String {
