@@ -9,7 +9,7 @@ use tidemark_kit::story::View;
 use tidemark_kit::{Dataset, Partition, Settings, World, orders};
 use tidemark_local::wait_until;
 
-use crate::plan::{Action, At, Fired, Moment, Plan, now};
+use crate::plan::{Action, At, Fired, Plan, now};
 use crate::points::{Point, Way};
 use crate::report::Row;
 use crate::scenario::Scenario;
