@@ -6,6 +6,7 @@
 pub mod carrier;
 pub mod check;
 pub mod explore;
+pub mod memo;
 pub mod model;
 pub mod moves;
 pub mod redshift;

@@ -1,16 +1,20 @@
 //! The protocol as a model to explore: where it starts, what may happen, what comes of it.
 
+use std::hash::Hash;
+
 use stateright::{Model, Property};
 use tidemark_domain::failure::FailureKind;
 use tidemark_domain::step;
+use tidemark_domain::update::Update;
 use tidemark_domain::writes;
 
 use crate::carrier::{MARKED, now};
+use crate::memo::remembered;
 use crate::moves::{Action, Fault};
 use crate::redshift::run;
 use crate::rules::{Flaw, Rules};
 use crate::worker::{Act, Look, statement_id};
-use crate::world::{At, BAD, Left, Marking, Outcome, PARTITION, State, Worker, small};
+use crate::world::{At, BAD, Defined, Left, Marking, Outcome, PARTITION, State, Worker, small};
 
 /// How much may happen.
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,14 +58,14 @@ impl Model for Protocol {
             Action::Replay => {
                 s.left.replays -= 1;
                 let marked = s.item.marked;
-                s.item = s.item.apply(&self.rules.replay(marked))?;
+                self.local(s, None, "replay", |s| write(s, &self.rules.replay(marked)))?;
                 s.ghost.forced = small(s.item.marked.0);
                 s.messages += 1;
             }
             Action::Mark { removed } => {
-                let before = s.item.attributes().clone();
-                s.item = s.item.apply(&self.rules.mark(removed))?;
-                let owes = writes::turned_dirty(Some(&before)).is_some() && !self.rules.has(Flaw::MarkSendsNothing);
+                let owes = writes::turned_dirty(Some(s.item.attributes())).is_some();
+                let owes = owes && !self.rules.has(Flaw::MarkSendsNothing);
+                self.local(s, None, ("mark", removed), |s| write(s, &self.rules.mark(removed)))?;
                 s.marking = Some(Marking { removed, owes });
             }
             Action::Send => {
@@ -71,28 +75,26 @@ impl Model for Protocol {
                 *of -= 1;
             }
             Action::Wake => {
-                s.item = s.item.apply(&writes::wake(&PARTITION, s.item.due_at?, now()))?;
+                self.local(s, None, "wake", |s| write(s, &writes::wake(&PARTITION, s.item.due_at?, now())))?;
                 s.messages += 1;
             }
-            Action::Define => s.epoch = s.redshift.epoch,
             Action::LeaseOverOfTheDead => s.lock.as_mut()?.over = true,
             Action::Receive(w) => {
                 s.messages -= 1;
-                s.workers[w] = Worker { at: At::Read(s.item.clone()), message: true };
+                s.workers[w] = Worker { at: s.look(), message: true };
             }
-            Action::Decide(w) => self.act(s, w).decide(Look::Plain),
-            Action::Step(w) => self.act(s, w).step()?,
+            Action::Decide(w) => self.decide(s, w, Look::Plain)?,
+            Action::Step(w) => self.local(s, Some(w), "step", |s| self.act(s).step())?,
             Action::HandOff(w) => {
-                let At::Working(working) = s.workers[w].at.clone() else { return None };
                 s.left.handoffs -= 1;
-                let statement = statement_id(&working);
-                self.act(s, w).left(&working, step::Next::HandOff { statement });
+                self.local(s, Some(w), "hand-off", |s| self.hand_off(s))?;
             }
             Action::Run(x) => run(self.rules, s, x, false),
             Action::RunOverwritten(x) => run(self.rules, s, x, true),
             Action::Fault(fault) => self.fault(s, fault)?,
         }
         next.tidy();
+        next.broken = crate::check::broken(self, &next).err();
         Some(next)
     }
 
@@ -116,9 +118,47 @@ fn change(s: &mut State, action: Action) {
     }
 }
 
+fn write(s: &mut State, update: &Update) -> Option<()> {
+    s.item = s.item.apply(update)?;
+    Some(())
+}
+
 impl Protocol {
-    fn act<'a>(&self, s: &'a mut State, w: usize) -> Act<'a> {
-        Act { rules: self.rules, s, w }
+    fn act<'a>(&self, s: &'a mut State) -> Act<'a> {
+        Act { rules: self.rules, s, w: 0 }
+    }
+
+    /// A step that sees nothing but item, lock, Redshift and one worker, who is the first then.
+    fn local(
+        &self,
+        s: &mut State,
+        w: Option<usize>,
+        name: impl Hash,
+        step: impl FnOnce(&mut State) -> Option<()>,
+    ) -> Option<()> {
+        remembered(s, w, (self.rules, name), step)
+    }
+
+    fn decide(&self, s: &mut State, w: usize, look: Look) -> Option<()> {
+        self.local(s, Some(w), ("decide", look), |s| {
+            self.act(s).decide(look);
+            Some(())
+        })
+    }
+
+    fn hand_off(&self, s: &mut State) -> Option<()> {
+        let At::Working(working) = s.workers[0].at.clone() else { return None };
+        let statement = statement_id(&working);
+        self.act(s).left(&working, step::Next::HandOff { statement });
+        Some(())
+    }
+
+    fn unavailable(&self, s: &mut State) -> Option<()> {
+        let At::Working(working) = s.workers[0].at.clone() else { return None };
+        let unavailable = FailureKind::Unavailable;
+        let next = step::failed(&working.taken, &working.batch, unavailable, "", MARKED, 0);
+        self.act(s).left(&working, next);
+        Some(())
     }
 
     /// Whether sweep finds the partition due, and nobody is about to look at it anyway.
@@ -144,12 +184,7 @@ impl Protocol {
                 s.messages += u8::from(s.workers[w].message);
                 s.workers[w] = Worker { at: At::Idle, message: false };
             }
-            Fault::Unavailable(w) => {
-                let At::Working(working) = s.workers[w].at.clone() else { return None };
-                let unavailable = FailureKind::Unavailable;
-                let next = step::failed(&working.taken, &working.batch, unavailable, "", MARKED, 0);
-                self.act(s, w).left(&working, next);
-            }
+            Fault::Unavailable(w) => self.local(s, Some(w), "unavailable", |s| self.unavailable(s))?,
             Fault::LeaseOver => s.lock.as_mut()?.over = true,
             Fault::TokenExpires(x) => s.redshift.statements[x].expired = true,
             Fault::Breaks(x) => s.redshift.statements[x].outcome = Outcome::Broken,
@@ -159,9 +194,12 @@ impl Protocol {
             }
             Fault::Rejects(x) => s.redshift.statements[x].outcome = Outcome::Rejected,
             Fault::Cancelled(x) => s.redshift.statements[x].outcome = Outcome::Cancelled,
-            Fault::Look(w, look) => self.act(s, w).decide(look),
-            Fault::EpochRaised => s.redshift.epoch += 1,
-            Fault::Redefined => s.definition += 1,
+            Fault::Look(w, look) => self.decide(s, w, look)?,
+            Fault::EpochRaised => {
+                s.redshift.epoch += 1;
+                s.defined = Defined { definition: s.defined.definition + 1, epoch: s.redshift.epoch };
+            }
+            Fault::Redefined => s.defined.definition += 1,
         }
         Some(())
     }

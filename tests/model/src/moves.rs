@@ -35,7 +35,7 @@ pub enum Fault {
     Cancelled(usize),
     /// A look that isn't plain.
     Look(usize, Look),
-    /// `apply` raises the target's epoch; the dataset's head follows.
+    /// `apply` raises the target's epoch, in the guard row and in the dataset's head; who has read the old head goes on by it.
     EpochRaised,
     /// `apply` changes the definition and not what the partition owns.
     Redefined,
@@ -63,8 +63,6 @@ pub enum Action {
     Send,
     /// Sweep wakes what is due.
     Wake,
-    /// The head follows the epoch.
-    Define,
     /// The lease of a holder that died runs out.
     LeaseOverOfTheDead,
     /// A worker receives a message, and reads the item.
@@ -105,9 +103,6 @@ impl Protocol {
         if self.wake_is_due(s) {
             actions.push(Action::Wake);
         }
-        if s.epoch != s.redshift.epoch {
-            actions.push(Action::Define);
-        }
         if s.lock.is_some_and(|lock| !lock.over && !s.lives(lock.holder)) {
             actions.push(Action::LeaseOverOfTheDead);
         }
@@ -120,7 +115,7 @@ impl Protocol {
         for (w, worker) in s.workers.iter().enumerate() {
             match &worker.at {
                 At::Idle => {}
-                At::Read(_) => actions.push(Action::Decide(w)),
+                At::Read(..) => actions.push(Action::Decide(w)),
                 At::Working(_) | At::Listed(..) | At::Leaving { .. } => actions.push(Action::Step(w)),
             }
             if s.left.handoffs > 0 && matches!(worker.at, At::Working(_)) {
@@ -145,7 +140,7 @@ impl Protocol {
             if s.lock.is_some_and(|lock| !lock.over && s.lives(lock.holder)) {
                 faults.push(Fault::LeaseOver);
             }
-            if self.bounds.definitions && s.epoch == s.redshift.epoch {
+            if self.bounds.definitions {
                 faults.extend([Fault::EpochRaised, Fault::Redefined]);
             }
             actions.extend(faults.into_iter().map(Action::Fault));
@@ -169,7 +164,7 @@ impl Protocol {
     fn worker_faults(&self, s: &State, w: usize, worker: &Worker, faults: &mut Vec<Fault>) {
         match &worker.at {
             At::Idle => return,
-            At::Read(item) => {
+            At::Read(item, _) => {
                 let submitted = item.batch.as_ref().is_some_and(|batch| batch.statement.is_some());
                 let free = s.lock.is_none_or(|lock| lock.over);
                 if submitted && free {

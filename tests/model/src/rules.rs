@@ -82,7 +82,7 @@ pub enum Flaw {
 }
 
 /// The shipped rules, perhaps with a flaw.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Rules {
     /// What is weakened.
     pub flaw: Option<Flaw>,

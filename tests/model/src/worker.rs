@@ -16,7 +16,7 @@ use crate::rules::{Flaw, Rules};
 use crate::world::{At, DEFINITION, Files, Lock, Outcome, PARTITION, Request, State, Statement, Worker, Working};
 
 /// What is odd about a look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Look {
     /// Nothing.
     Plain,
@@ -44,7 +44,7 @@ pub struct Act<'a> {
 impl Act<'_> {
     /// Decides by what it read, and does that.
     pub fn decide(&mut self, look: Look) {
-        let At::Read(read) = self.s.workers[self.w].at.clone() else { return };
+        let At::Read(read, defined) = self.s.workers[self.w].at.clone() else { return };
         let mut item = PartitionItem::clone(&read);
         let mut at = now();
         match look {
@@ -54,7 +54,7 @@ impl Act<'_> {
             Look::Early { soon: false } => item.not_before = Some(after_hours(2)),
             Look::Stuck => item.tries = TRIES,
         }
-        let head = self.s.head();
+        let head = defined.head();
         match self.rules.decide(&item, &head, at) {
             Decision::Nothing(_) => self.answer(false),
             Decision::SendAgain => {
@@ -66,19 +66,19 @@ impl Act<'_> {
                     self.s.item = after;
                     self.answer(false);
                 }
-                None => self.s.workers[self.w].at = At::Read(self.s.item.clone()),
+                None => self.s.workers[self.w].at = self.s.look(),
             },
             Decision::Leave => match self.s.item.apply(&writes::leave(&PARTITION, &item)) {
                 Some(after) => {
                     self.s.item = after;
                     self.answer(false);
                 }
-                None => self.s.workers[self.w].at = At::Read(self.s.item.clone()),
+                None => self.s.workers[self.w].at = self.s.look(),
             },
             Decision::Take(take) => {
                 let fence = item.fence.next();
                 let Some(after) = self.s.item.apply(&self.rules.take(&read, &take)) else {
-                    self.s.workers[self.w].at = At::Read(self.s.item.clone());
+                    self.s.workers[self.w].at = self.s.look();
                     return;
                 };
                 if !self.acquire(fence) {
@@ -134,7 +134,7 @@ impl Act<'_> {
     /// One step of a worker under a take, or of one that leaves; `None` while it can only wait.
     pub fn step(&mut self) -> Option<()> {
         match self.s.workers[self.w].at.clone() {
-            At::Idle | At::Read(_) => return None,
+            At::Idle | At::Read(..) => return None,
             At::Listed(working, files, marked) => {
                 let batch = Batch { covers: self.s.item.marked, ..Batch::clone(&working.batch) };
                 let working = Working { batch: InHand::batch(batch), ..working };

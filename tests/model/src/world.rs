@@ -173,13 +173,39 @@ pub struct Redshift {
     pub statements: Vec<Statement>,
 }
 
+/// The dataset's head, as far as it changes.
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Defined {
+    /// The definition in force.
+    pub definition: u8,
+    /// The target's epoch.
+    pub epoch: u8,
+}
+
+impl Defined {
+    /// The head as it is stored.
+    pub fn head(self) -> Head {
+        Head {
+            hash: DefinitionHash::stored(self.definition.to_string()),
+            epoch: Epoch(self.epoch.into()),
+            mode: Mode::Active,
+            concurrency: Concurrency::Partition,
+            why: None,
+            since: MARKED,
+            by: String::new(),
+            probe_at: None,
+            watermark: None,
+        }
+    }
+}
+
 /// Where a worker is.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord)]
 pub enum At {
     /// Waits for a message.
     Idle,
     /// Has read the item, is about to decide.
-    Read(Kept<Stored>),
+    Read(Kept<Stored>, Defined),
     /// Works on a batch.
     Working(Working),
     /// Has listed, when the item had this mark; only where `covers` is read after the list (a weakened rule).
@@ -258,10 +284,8 @@ pub struct State {
     pub item: Kept<Stored>,
     /// The lock.
     pub lock: Option<Lock>,
-    /// The definition in force.
-    pub definition: u8,
-    /// The target's epoch in the dataset's head.
-    pub epoch: u8,
+    /// The dataset's head.
+    pub defined: Defined,
     /// Redshift.
     pub redshift: Redshift,
     /// The workers, in no order.
@@ -270,6 +294,8 @@ pub struct State {
     pub left: Left,
     /// For the properties.
     pub ghost: Ghost,
+    /// The invariant that this state breaks; all else tells it.
+    pub broken: Option<Broken>,
 }
 
 /// The dataset of the model: one whose guards a model of two files can meet.
@@ -394,28 +420,18 @@ impl State {
             messages: 0,
             item: Kept::item(item),
             lock: None,
-            definition: 1,
-            epoch: 1,
+            defined: Defined { definition: 1, epoch: 1 },
             redshift: Redshift { fence: 1, epoch: 1, target: source, newest: row, ..Redshift::default() },
             workers: [idle.clone(), idle],
             left,
             ghost: Ghost::default(),
+            broken: None,
         }
     }
 
-    /// The dataset's head.
-    pub fn head(&self) -> Head {
-        Head {
-            hash: DefinitionHash::stored(self.definition.to_string()),
-            epoch: Epoch(self.epoch.into()),
-            mode: Mode::Active,
-            concurrency: Concurrency::Partition,
-            why: None,
-            since: MARKED,
-            by: String::new(),
-            probe_at: None,
-            watermark: None,
-        }
+    /// What a look sees: partition and head in one snapshot.
+    pub fn look(&self) -> At {
+        At::Read(self.item.clone(), self.defined)
     }
 
     /// Whether nobody is about to do anything.
@@ -423,7 +439,6 @@ impl State {
         self.events == Events::default()
             && self.marking.is_none()
             && self.messages == 0
-            && self.epoch == self.redshift.epoch
             && self.redshift.statements.iter().all(|statement| statement.outcome != Outcome::Running)
             && self.workers.iter().all(|worker| worker.at == At::Idle)
     }
@@ -438,7 +453,7 @@ impl State {
         self.workers.iter().any(|worker| match &worker.at {
             At::Working(working) | At::Listed(working, ..) => working.fence == fence,
             At::Leaving { release, .. } => *release == Some(fence),
-            At::Idle | At::Read(_) => false,
+            At::Idle | At::Read(..) => false,
         })
     }
 
@@ -456,7 +471,7 @@ impl State {
         views.extend(self.item.batch.as_ref().map(Request::of));
         for worker in &self.workers {
             match &worker.at {
-                At::Read(item) => views.extend(item.batch.as_ref().map(Request::of)),
+                At::Read(item, _) => views.extend(item.batch.as_ref().map(Request::of)),
                 At::Working(working) | At::Listed(working, ..) => views.push(Request::of(&working.batch)),
                 At::Idle | At::Leaving { .. } => {}
             }
