@@ -99,6 +99,11 @@ pub fn committed_once<'a>(last: &Committed, ledger: impl IntoIterator<Item = &'a
     holds(row.is_some_and(as_told) && rows.next().is_none(), Broken::I5)
 }
 
+/// I5 too: the files that the newest ledger row tells of are those the target's rows are from.
+pub fn row_tells_its_files<T: PartialEq>(told: &T, loaded: &T) -> Holds {
+    holds(told == loaded, Broken::I5)
+}
+
 /// I6, of a partition whose dataset is active and yields it: if there is anything to do it is in *due*, unless it is parked at
 /// its newest mark; and the attributes of the index live and die together.
 pub fn due_if_work(item: &PartitionItem) -> Holds {
@@ -134,4 +139,27 @@ pub fn copied_once(copies: u32) -> Holds {
 /// A generation that an operator wanted rebuilt for real is built only by a swap.
 pub fn forced_is_real(item: &PartitionItem, forced: Generation, newest: Generation) -> Holds {
     holds(item.built < forced || newest >= forced, Broken::Forced)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_swap_commits_after_older_fences_only() {
+        let ledger = || [Fence(3), Fence(5)];
+        assert_eq!(commits_in_order(ledger(), Fence(6)), Ok(()));
+        assert_eq!(commits_in_order(ledger(), Fence(5)), Err(Broken::I2));
+        assert_eq!(commits_in_order(ledger(), Fence(4)), Err(Broken::I1));
+        assert_eq!(commits_in_order([], Fence(1)), Ok(()));
+    }
+
+    #[test]
+    fn a_batch_lists_after_its_mark_and_copies_once() {
+        assert_eq!(lists_after_mark(Generation(2), Generation(2)), Ok(()));
+        assert_eq!(lists_after_mark(Generation(3), Generation(2)), Err(Broken::I7));
+        assert_eq!(copied_once(1), Ok(()));
+        assert_eq!(copied_once(2), Err(Broken::I11));
+        assert_eq!(token_is_due(true), Err(Broken::I9));
+    }
 }

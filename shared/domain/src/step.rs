@@ -292,3 +292,23 @@ pub fn park_again(
     let until = now + SignedDuration::from_secs(5).saturating_mul(1 << count.min(7));
     (hold(id, fence, item, kind, until, Keep::End(batch), alerted), until)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_copy_is_held_against_the_source_before_it_is_blamed_on_the_data() {
+        use FailureKind::{Bug, RejectedData, SourceChanged, TooSlow, Unavailable};
+        for (kind, source_changed, comes_to) in [
+            (RejectedData, true, SourceChanged),
+            (RejectedData, false, RejectedData),
+            (Bug, true, SourceChanged),
+            (SourceChanged, true, SourceChanged),
+            (SourceChanged, false, Unavailable), // Redshift doesn't see the object yet
+            (TooSlow, true, TooSlow),
+        ] {
+            assert_eq!(copy_failure(kind, source_changed), comes_to, "{kind} {source_changed}");
+        }
+    }
+}

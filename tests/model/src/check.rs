@@ -29,6 +29,7 @@ pub fn broken(protocol: &Protocol, s: &State) -> Holds {
         let own: Vec<_> = rows.filter(|row| row.born == born(last.batch)).map(|row| row.committed()).collect();
         invariants::committed_once(last, &own)?;
     }
+    invariants::row_tells_its_files(&s.redshift.newest.inventory, &s.redshift.target)?;
     invariants::due_if_work(&s.item)?;
     invariants::mark_wakes(&s.item)?;
     if s.quiet() && !s.at_rest() && !protocol.wake_is_due(s) {

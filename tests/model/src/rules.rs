@@ -49,8 +49,6 @@ pub enum Flaw {
     CoversReadAfterList,
     /// The next try begins while the first may run.
     TryRaisedUnseen,
-    /// A swap that was recorded may be sent under another token.
-    TokenForgotten,
     /// An unfinished batch isn't continued.
     BeginInsteadOfContinue,
     /// An unchanged source is confirmed although the rebuild was forced.
@@ -77,8 +75,6 @@ pub enum Flaw {
     GivenUpSwapForgotten,
     /// A lock is given back whoever holds it.
     ReleaseAnybodysLock,
-    /// The lock is taken though its lease runs.
-    LockIgnored,
 }
 
 /// The shipped rules, perhaps with a flaw.
@@ -163,12 +159,7 @@ impl Rules {
 
     /// What to do about the statement of the phase.
     pub fn submit(self, batch: &Batch) -> Submit {
-        match step::submit(batch, Permission::All, &token(batch), now()) {
-            Submit::Again if self.has(Flaw::TokenForgotten) => {
-                Submit::Record(batch.next_try().recorded(String::new(), now()))
-            }
-            other => other,
-        }
+        step::submit(batch, Permission::All, &token(batch), now())
     }
 
     /// After a listing.

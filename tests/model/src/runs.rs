@@ -46,7 +46,7 @@ const fn with_definitions(bounds: Bounds) -> Bounds {
 
 /// Of a test: seconds.
 pub const SHORT: &[Run] = &[
-    Run { name: "two changes, a fault", bounds: within(2, 0, 0, 1), rest: true },
+    Run { name: "two changes, a fault", bounds: within(2, 0, 0, 1), rest: false },
     Run { name: "two faults outside the queues", bounds: quiet_queues(within(1, 0, 0, 2)), rest: true },
 ];
 
@@ -54,8 +54,8 @@ pub const SHORT: &[Run] = &[
 pub const DEFAULT: &[Run] = &[
     Run { name: "two changes, two faults", bounds: within(2, 0, 0, 2), rest: true },
     Run { name: "a replay, a hand-off", bounds: within(1, 1, 1, 1), rest: true },
-    Run { name: "definitions that change", bounds: with_definitions(quiet_queues(within(1, 0, 0, 2))), rest: true },
-    Run { name: "three faults outside the queues", bounds: quiet_queues(within(1, 0, 0, 3)), rest: true },
+    Run { name: "definitions that change", bounds: with_definitions(quiet_queues(within(2, 0, 0, 2))), rest: true },
+    Run { name: "three faults outside the queues", bounds: quiet_queues(within(1, 0, 1, 3)), rest: true },
 ];
 
 /// Of `cargo model -- --large`: an hour or so.
@@ -70,8 +70,10 @@ pub const LARGE: &[Run] = &[
     },
 ];
 
-const FEW: Bounds = within(2, 0, 0, 2);
-const DEEP: Bounds = quiet_queues(within(2, 0, 2, 3));
+/// Within few of everything; the queues lose, double and hurry nothing.
+const fn few(changes: u8, replays: u8, handoffs: u8, faults: u8) -> Bounds {
+    quiet_queues(within(changes, replays, handoffs, faults))
+}
 
 const fn of(name: &'static str, flaw: Flaw, bounds: Bounds, caught_by: &'static [&'static str]) -> Mutation {
     Mutation { name, rules: Rules { flaw: Some(flaw), and: None }, bounds, caught_by, why: "" }
@@ -81,42 +83,42 @@ const fn both(name: &'static str, flaws: (Flaw, Flaw), bounds: Bounds, caught_by
     Mutation { name, rules: Rules { flaw: Some(flaws.0), and: Some(flaws.1) }, bounds, caught_by, why: "" }
 }
 
-const fn spared(name: &'static str, flaw: Flaw, bounds: Bounds, why: &'static str) -> Mutation {
-    Mutation { name, rules: Rules { flaw: Some(flaw), and: None }, bounds, caught_by: &[], why }
+const fn spared(name: &'static str, flaw: Flaw, why: &'static str) -> Mutation {
+    Mutation { name, rules: Rules { flaw: Some(flaw), and: None }, bounds: within(2, 0, 0, 1), caught_by: &[], why }
 }
 
 /// Every mutation.
+#[rustfmt::skip] // A table.
 pub const MUTATIONS: &[Mutation] = &[
-    of("swap without claim", Flaw::SwapWithoutClaim, DEEP, &["I1", "I2", "I4"]),
-    of("claim takes an equal fence", Flaw::ClaimTakesEqual, DEEP, &["I2", "I4"]),
-    of("no fence before the look", Flaw::LookWithoutFencing, DEEP, &["I4"]),
-    of("look at the batch before only", Flaw::LookForTheBatchBefore, DEEP, &["I4"]),
-    of("the look doesn't say what the target holds", Flaw::LookKeepsBefore, DEEP, &["nothing is parked"]),
-    of("unresolved forgotten at the next take", Flaw::UnresolvedForgottenAtTake, DEEP, &["I4"]),
-    of("a swap given up at a take is forgotten", Flaw::GivenUpSwapForgotten, DEEP, &["I4"]),
-    of("unresolved not set by a park", Flaw::UnresolvedNotSetByPark, DEEP, &["I4"]),
-    of("unresolved not set by a hold", Flaw::UnresolvedNotSetByHold, DEEP, &["I4"]),
-    of("item writes without the fence", Flaw::WritesUnfenced, DEEP, &["I4", "I5", "I6"]),
-    of("confirm without the fence", Flaw::ConfirmUnfenced, DEEP, &["I4", "I5", "I6"]),
-    of("a take compares the fence, not the batch", Flaw::TakeComparesFenceOnly, DEEP, &["I4"]),
-    of("covers read after the list", Flaw::CoversReadAfterList, FEW, &["I7"]),
-    of("a new try without a failure seen", Flaw::TryRaisedUnseen, FEW, &["I9"]),
-    of("a recorded statement sent under another token", Flaw::TokenForgotten, FEW, &["I9"]),
-    of("begin anew instead of continue", Flaw::BeginInsteadOfContinue, DEEP, &["I11"]),
-    of("no-op although forced", Flaw::NoOpAlthoughForced, within(1, 1, 0, 0), &["forced"]),
-    of("the source isn't listed again after COPY", Flaw::NotListedAgain, FEW, &["I3"]),
-    of("park at marked", Flaw::ParkAtMarked, FEW, &["I3"]),
-    of("a confirm leaves the index though marked since", Flaw::ConfirmLeavesIndex, FEW, &["I6"]),
-    of("a park leaves the index though marked since", Flaw::ParkLeavesIndex, FEW, &["I6", "I8"]),
-    of("wake skips whatever is parked", Flaw::WakeSkipsParked, FEW, &["I8"]),
-    of("no wake", Flaw::NoWake, FEW, &["I8"]),
-    of("a mark doesn't enter the index", Flaw::MarkWithoutIndex, FEW, &["I6"]),
-    spared("a take compares the batch, not the fence", Flaw::TakeComparesBatchOnly, FEW, ""),
-    spared("a failed swap isn't looked up", Flaw::FailedSwapNotLookedUp, FEW, ""),
-    spared("a mark sends no message", Flaw::MarkSendsNothing, FEW, ""),
-    spared("a lock is released whoever holds it", Flaw::ReleaseAnybodysLock, FEW, ""),
-    spared("the lock is taken though its lease runs", Flaw::LockIgnored, FEW, ""),
-    both("a mark sends no message, no wake", (Flaw::MarkSendsNothing, Flaw::NoWake), within(1, 0, 0, 0), &["I8"]),
+    of("swap without claim", Flaw::SwapWithoutClaim, few(1, 0, 1, 1), &["I1", "I2", "I4"]),
+    of("claim takes an equal fence", Flaw::ClaimTakesEqual, few(1, 0, 1, 1), &["I2", "I4"]),
+    of("no fence before the look", Flaw::LookWithoutFencing, few(1, 0, 1, 1), &["I4"]),
+    of("look at the batch before only", Flaw::LookForTheBatchBefore, few(1, 0, 1, 2), &["I4"]),
+    of("the look doesn't say what the target holds", Flaw::LookKeepsBefore, few(2, 0, 1, 1), &["nothing is parked"]),
+    of("unresolved forgotten at the next take", Flaw::UnresolvedForgottenAtTake, few(1, 0, 2, 2), &["I4"]),
+    of("a swap given up at a take is forgotten", Flaw::GivenUpSwapForgotten, few(1, 0, 1, 1), &["I4"]),
+    of("unresolved not set by a park", Flaw::UnresolvedNotSetByPark, few(1, 0, 1, 1), &["I4"]),
+    of("unresolved not set by a hold", Flaw::UnresolvedNotSetByHold, few(1, 0, 0, 3), &["I4"]),
+    of("item writes without the fence", Flaw::WritesUnfenced, few(2, 0, 0, 2), &["I4"]),
+    of("confirm without the fence", Flaw::ConfirmUnfenced, few(2, 0, 0, 3), &["I6"]),
+    of("a take compares the fence, not the batch", Flaw::TakeComparesFenceOnly, few(0, 2, 1, 1), &["I4"]),
+    of("a take compares the batch, not the fence", Flaw::TakeComparesBatchOnly, few(1, 1, 0, 0), &["forced"]),
+    of("covers read after the list", Flaw::CoversReadAfterList, few(1, 1, 0, 0), &["I7"]),
+    of("a new try without a failure seen", Flaw::TryRaisedUnseen, few(1, 0, 0, 0), &["I9"]),
+    of("begin anew instead of continue", Flaw::BeginInsteadOfContinue, few(1, 0, 0, 1), &["I11"]),
+    of("no-op although forced", Flaw::NoOpAlthoughForced, few(1, 1, 0, 0), &["forced"]),
+    of("the source isn't listed again after COPY", Flaw::NotListedAgain, few(1, 1, 0, 0), &["I5"]),
+    of("park at marked", Flaw::ParkAtMarked, few(2, 0, 0, 1), &["I3"]),
+    of("a confirm leaves the index though marked since", Flaw::ConfirmLeavesIndex, few(1, 1, 0, 0), &["I3", "I6"]),
+    of("a park leaves the index though marked since", Flaw::ParkLeavesIndex, few(1, 1, 0, 0), &["I3", "I6", "I8"]),
+    of("wake skips whatever is parked", Flaw::WakeSkipsParked, within(2, 0, 0, 1), &["I8"]),
+    of("no wake", Flaw::NoWake, within(1, 0, 0, 1), &["I8"]),
+    of("a mark doesn't enter the index", Flaw::MarkWithoutIndex, few(1, 0, 0, 0), &["I6"]),
+    both("a mark sends no message, no wake", (Flaw::MarkSendsNothing, Flaw::NoWake), few(1, 0, 0, 0), &["I8"]),
+    spared("a mark sends no message", Flaw::MarkSendsNothing, "wake finds what is due: the message saves minutes"),
+    spared("a failed swap isn't looked up", Flaw::FailedSwapNotLookedUp,
+        "the next try is refused by claim, given up, and found by fence and look: the look saves a rebuild"),
+    spared("a lock is released whoever holds it", Flaw::ReleaseAnybodysLock, "the fence keeps safe; the lock keeps order"),
 ];
 
 impl Run {

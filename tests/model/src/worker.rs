@@ -11,7 +11,7 @@ use tidemark_domain::take::{Decision, TRIES};
 use tidemark_domain::update::{Item, Update};
 use tidemark_domain::writes::{self, Keep};
 
-use crate::carrier::{InHand, Kept, MARKED, Stored, after_hours, now};
+use crate::carrier::{InHand, Kept, MARKED, after_hours, now};
 use crate::rules::{Flaw, Rules};
 use crate::world::{At, DEFINITION, Files, Lock, Outcome, PARTITION, Request, State, Statement, Worker, Working};
 
@@ -116,7 +116,7 @@ impl Act<'_> {
 
     fn acquire(&mut self, fence: Fence) -> bool {
         let update = Self::scope().acquire(&fence.to_string(), now(), after_hours(2));
-        let taken = update.apply(self.s.lock.map(stored_lock).as_ref()).is_some() || self.rules.has(Flaw::LockIgnored);
+        let taken = update.apply(self.s.lock.map(stored_lock).as_ref()).is_some();
         if taken {
             self.s.lock = Some(Lock { holder: fence, over: false });
         }
@@ -292,8 +292,11 @@ impl Act<'_> {
     /// Writes the item; `false`: refused.
     fn write(&mut self, update: &Update) -> bool {
         let Some(after) = self.s.item.apply(update) else { return false };
-        let attempt = |item: &Kept<Stored>| item.batch.as_ref().map(|batch| (batch.id, batch.phase, batch.attempt));
-        if after.batch.is_none() || attempt(&after) != attempt(&self.s.item) {
+        let next_try = |batch: &Batch| {
+            let same = |before: &Batch| (before.id, before.phase) == (batch.id, batch.phase);
+            self.s.item.batch.as_ref().is_some_and(|before| same(before) && batch.attempt > before.attempt)
+        };
+        if after.batch.as_ref().is_none_or(next_try) {
             self.s.ghost.copies = 0;
         }
         self.s.item = after;
@@ -364,7 +367,8 @@ impl Act<'_> {
             return self.leave(working, false, false, false);
         }
         let found = PartitionItem::clone(&self.s.item);
-        if step::is_overtaken(&found, fence) && !self.rules.has(Flaw::WritesUnfenced) {
+        let asks_for_fence = !self.rules.has(Flaw::WritesUnfenced) && !self.rules.has(Flaw::ConfirmUnfenced);
+        if asks_for_fence && step::is_overtaken(&found, fence) {
             return self.leave(working, false, false, true);
         }
         let again = self.rules.confirm_again(fence, batch, last, found);
