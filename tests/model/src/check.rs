@@ -1,12 +1,15 @@
 //! What must hold in every state, and what must be reachable. The predicates are the shipped ones.
 
 use stateright::Property;
-use tidemark_domain::id::Generation;
+use tidemark_domain::id::{Fence, Generation};
 use tidemark_domain::invariants::{self, Broken, Holds};
 use tidemark_domain::partition::Phase;
 
 use crate::model::Protocol;
 use crate::world::{At, Outcome, State, Statement, batch_id, born, small};
+
+/// More takes than anything within the bounds may need.
+const TAKES_AT_MOST: Fence = Fence(40);
 
 /// Which invariant a state breaks.
 pub fn broken(protocol: &Protocol, s: &State) -> Holds {
@@ -59,6 +62,7 @@ pub fn properties() -> Vec<Property<Protocol>> {
         always("I9 nothing of unknown outcome is sent under a new token", |_, s| holds(s, Broken::I9)),
         always("I11 a COPY is made once", |_, s| holds(s, Broken::I11)),
         always("forced generations are built by a swap", |_, s| holds(s, Broken::Forced)),
+        always("I12 no partition is taken without end", |_, s| s.item.fence < TAKES_AT_MOST),
         always("no table is taken for restored", |_, s| !s.ghost.restored),
         always("nothing is parked as a bug or for foreign rows", |_, s| {
             s.item.parked.as_ref().is_none_or(|parked| !["bug", "foreign_rows"].contains(&parked.kind.as_str()))

@@ -11,7 +11,7 @@ use tidemark_domain::take::{Decision, TRIES};
 use tidemark_domain::update::{Item, Update};
 use tidemark_domain::writes::{self, Keep};
 
-use crate::carrier::{InHand, Kept, MARKED, after_hours, now};
+use crate::carrier::{InHand, Kept, MARKED, Stored, after_hours, now};
 use crate::rules::{Flaw, Rules};
 use crate::world::{At, DEFINITION, Files, Lock, Outcome, PARTITION, Request, State, Statement, Worker, Working};
 
