@@ -12,7 +12,7 @@ use tidemark_model::runs::{DEFAULT, LARGE, MUTATIONS, SHORT};
     after_help = "Exits 1 when an invariant is broken, a situation is never reached or a mutation isn't caught."
 )]
 struct Arguments {
-    /// The larger runs as well: about an hour.
+    /// The larger runs as well, which take much longer.
     #[arg(long)]
     large: bool,
     /// The short runs of the tests only.

@@ -58,7 +58,7 @@ pub const DEFAULT: &[Run] = &[
     Run { name: "three faults outside the queues", bounds: quiet_queues(within(1, 0, 1, 3)), rest: true },
 ];
 
-/// Of `cargo model -- --large`: an hour or so.
+/// Of `cargo model -- --large`: much longer; nobody has measured it yet.
 pub const LARGE: &[Run] = &[
     Run { name: "two changes, two faults, a hand-off", bounds: within(2, 0, 1, 2), rest: false },
     Run { name: "two changes, three faults outside the queues", bounds: quiet_queues(within(2, 0, 0, 3)), rest: true },
