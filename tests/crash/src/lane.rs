@@ -22,6 +22,9 @@ pub(crate) const COMES_BACK_SECONDS: u32 = 12;
 const FAR: Duration = Duration::from_secs(30);
 /// What is overdue for so long, with nothing on its way, waits for sweep's schedule alone.
 const LATE: Duration = Duration::from_secs(2);
+/// How often, and how far apart, queues have to be empty until nothing is on its way.
+const LOOKS: u32 = 4;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
 
 pub(crate) struct Lane {
     world: World,
@@ -266,8 +269,8 @@ impl Lane {
         let takes = view.item.number("fence") - before.number("fence");
         let same = new.len() == 1 && last.fence == before.number("fence") + 1;
         let mut recovery = match (takes, same) {
-            (1, _) => "one take did it all".to_owned(),
-            (takes, true) => format!("take {takes} ended the batch of the first"),
+            (1, _) => "nothing to continue: one take in all".to_owned(),
+            (takes, true) => format!("continued: take {takes} ended the batch of the first"),
             (takes, false) => format!(
                 "{takes} takes, {} batch(es) landed, the last of take {}",
                 new.len(),
@@ -304,9 +307,15 @@ pub(crate) async fn wake(world: &World, day: &Partition) -> Result<bool> {
     let Some(item) = world.item(day).await?.filter(|item| !item.rests()) else { return Ok(false) };
     let due = Duration::from_millis(u64::try_from(item.number("due_at")).unwrap_or(0));
     let (far, over) = (due > now() + FAR, due + LATE < now());
-    let idle = || async { anyhow::Ok(world.depth(Queue::Events).await? + world.depth(Queue::Partitions).await? == 0) };
-    if !(far || over) || !idle().await? {
+    if !(far || over) {
         return Ok(false);
+    }
+    // Asked several times: a message that is just being handed out is counted nowhere.
+    for _ in 0..LOOKS {
+        if world.depth(Queue::Events).await? + world.depth(Queue::Partitions).await? > 0 {
+            return Ok(false);
+        }
+        tokio::time::sleep(BETWEEN_LOOKS).await;
     }
     if far {
         world.make_due(day).await?;
@@ -315,13 +324,16 @@ pub(crate) async fn wake(world: &World, day: &Partition) -> Result<bool> {
     Ok(true)
 }
 
-/// What the item tells of a worker that is dead.
+/// What the item tells of a worker that is dead, in the words of the four states.
 fn state_of(item: &Item) -> String {
-    match item.phase() {
-        None if item.rests() => "confirmed, or not marked yet".to_owned(),
-        None => "marked, not taken".to_owned(),
-        Some(phase) => phase.to_owned(),
-    }
+    let state = match item.phase() {
+        None if item.rests() => "at rest",
+        None => "not taken",
+        Some("fencing" | "listing") => "before staging",
+        Some("staging") => "during staging",
+        Some(_) => "before commit",
+    };
+    state.to_owned()
 }
 
 fn since(then: Duration) -> f64 {
