@@ -1,8 +1,12 @@
 //! The stack is updated in place and deleted while there is work: what is to be done is in the table, not in the stack.
 
+use std::time::Duration;
+
 use anyhow::Result;
+use aws_sdk_s3::types::{EventBridgeConfiguration, NotificationConfiguration, TopicConfiguration};
 use tidemark_kit::state::{Item, Queue};
 use tidemark_kit::{Dataset, Settings, World, orders};
+use tidemark_local::{LocalCloud, StackOptions, wait_until};
 
 #[tokio::test]
 async fn an_update_in_place_loses_nothing_in_flight() -> Result<()> {
@@ -56,5 +60,54 @@ async fn a_deletion_leaves_state_files_and_ledger() -> Result<()> {
     assert_eq!((world.landed(&built).await?, world.target(&built).await?), before);
     let landed = before.0.last().map(|landed| world.inventory(landed));
     assert_eq!(landed.expect("it landed").await?.len(), 1, "the control bucket keeps its inventories");
+    Ok(())
+}
+
+/// A stack for a bucket that is there already; each message of its function `mark`, once an object has landed.
+async fn marks_of(name: &str, topic: Option<&str>) -> Result<String> {
+    let cloud = LocalCloud::shared().await?;
+    let account = cloud.fresh_account();
+    let bucket = format!("{name}-{account}");
+    let config = cloud.sdk_config(&account).await;
+    let s3 = aws_sdk_s3::config::Builder::from(&config).force_path_style(true).build();
+    let s3 = aws_sdk_s3::Client::from_conf(s3);
+    s3.create_bucket().bucket(&bucket).send().await?;
+    let key = format!("arn:aws:kms:us-east-1:{account}:key/1234abcd-12ab-34cd-56ef-1234567890ab");
+    let mut options = StackOptions::new(name, &account)
+        .with("CreateDataBucket", "false")
+        .with("DataBucketName", &bucket)
+        .with("KmsKeyArn", key);
+    let notifications = NotificationConfiguration::builder();
+    let notifications = if let Some(topic) = topic {
+        let sns = aws_sdk_sns::Client::new(&config);
+        let arn = sns.create_topic().name(topic).send().await?.topic_arn.unwrap_or_default();
+        options = options.with("DataTopicArn", &arn);
+        let created = TopicConfiguration::builder().topic_arn(arn).events("s3:ObjectCreated:*".into()).build()?;
+        notifications.topic_configurations(created)
+    } else {
+        notifications.event_bridge_configuration(EventBridgeConfiguration::builder().build())
+    };
+    let stack = cloud.deploy(options).await?;
+    let put = s3.put_bucket_notification_configuration().bucket(&bucket);
+    put.notification_configuration(notifications.build()).send().await?;
+
+    s3.put_object().bucket(&bucket).key("orders/dt=2026-11-01/a.csv").send().await?;
+    let mark = stack.output("MarkFunctionName")?;
+    let told = wait_until("the object's event to reach mark", Duration::from_secs(60), async || {
+        let logs = stack.function_logs(mark).await?;
+        Ok(logs.into_iter().find(|line| line.contains("unclaimed")))
+    });
+    told.await
+}
+
+#[tokio::test]
+async fn an_existing_bucket_is_heard_through_eventbridge() -> Result<()> {
+    marks_of("by-eventbridge", None).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_existing_bucket_is_heard_through_its_topic() -> Result<()> {
+    marks_of("by-topic", Some("lake-events")).await?;
     Ok(())
 }
