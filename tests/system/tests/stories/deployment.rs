@@ -93,7 +93,7 @@ async fn marks_of(name: &str, topic: Option<&str>) -> Result<String> {
 
     s3.put_object().bucket(&bucket).key("orders/dt=2026-11-01/a.csv").send().await?;
     let mark = stack.output("MarkFunctionName")?;
-    let told = wait_until("the object's event to reach mark", Duration::from_secs(60), async || {
+    let told = wait_until("the object's event to reach mark", Duration::from_mins(1), async || {
         let logs = stack.function_logs(mark).await?;
         Ok(logs.into_iter().find(|line| line.contains("unclaimed")))
     });
