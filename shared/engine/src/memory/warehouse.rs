@@ -230,6 +230,11 @@ impl MemoryWarehouse {
         self.settled().database.ledger().to_vec()
     }
 
+    /// The ledger's rows after the first `n`.
+    pub fn ledger_after(&self, n: usize) -> Vec<BTreeMap<String, Field>> {
+        self.settled().database.ledger().get(n..).unwrap_or_default().to_vec()
+    }
+
     /// Everything that is committed now.
     pub fn backup(&self) -> Backup {
         Backup(self.settled().database.clone())

@@ -11,6 +11,5 @@ mod outages;
 mod overtaken;
 mod parquet;
 mod rebuild;
-mod simulation;
 mod troubles;
 mod world;

@@ -1,0 +1,219 @@
+//! The eye: holds the invariants against every write and every commit, as they happen.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::{SignedDuration, Timestamp};
+use tidemark_domain::definition::TableName;
+use tidemark_domain::id::{BatchId, Digest, Fence, Generation};
+use tidemark_domain::invariants::{self, Broken};
+use tidemark_domain::partition::{Committed, PartitionItem};
+use tidemark_domain::sql::rows::Field;
+use tidemark_domain::update::Key;
+use tidemark_engine::memory::{ManualClock, MemoryState, MemoryWarehouse};
+use tidemark_engine::ports::{Clock as _, Execution, ExecutionStatus};
+
+/// The Data API forgets a token after this long.
+const TOKEN_KEPT: SignedDuration = SignedDuration::from_hours(8);
+
+/// A row of the ledger.
+pub type Row = BTreeMap<String, Field>;
+
+/// Sees everything, touches nothing. Clones are the same eye.
+#[derive(Clone)]
+pub struct Eye {
+    clock: ManualClock,
+    state: MemoryState,
+    warehouse: MemoryWarehouse,
+    target: TableName,
+    /// Rows of the target are compared at every look; otherwise only when the ledger grew.
+    closely: bool,
+    seen: Arc<Mutex<Seen>>,
+}
+
+#[derive(Default)]
+struct Seen {
+    broken: Option<String>,
+    ledger: BTreeMap<String, Vec<Committed>>,
+    rows: usize,
+    target: BTreeMap<String, Vec<String>>,
+    sent: BTreeMap<String, Sent>,
+}
+
+/// The newest request of a batch and phase.
+struct Sent {
+    token: String,
+    at: Timestamp,
+    id: Option<String>,
+    /// A worker was told that it ended.
+    over: bool,
+}
+
+impl Eye {
+    /// An eye on these.
+    pub fn new(
+        clock: &ManualClock,
+        state: &MemoryState,
+        warehouse: &MemoryWarehouse,
+        target: &TableName,
+        closely: bool,
+    ) -> Self {
+        let (clock, state, warehouse) = (clock.clone(), state.clone(), warehouse.clone());
+        Self { clock, state, warehouse, target: target.clone(), closely, seen: Arc::default() }
+    }
+
+    /// What doesn't hold, if anything: the first that was seen.
+    pub fn broken(&self) -> Option<String> {
+        self.lock().broken.clone()
+    }
+
+    /// Looks at what was committed since the last look: I1, I2, I5, I10, and I4 of the partitions it concerns.
+    pub fn look(&self) {
+        let mut seen = self.lock();
+        let fresh = self.warehouse.ledger_after(seen.rows);
+        if fresh.is_empty() && !self.closely {
+            return;
+        }
+        seen.rows += fresh.len();
+        let target = self.warehouse.rows(&self.target);
+        let mut of: BTreeMap<String, i64> = BTreeMap::new();
+        for row in &fresh {
+            let (partition, committed) = (text(row, "partition_name"), committed(row));
+            let ledger = seen.ledger.entry(partition.clone()).or_default();
+            let ordered = invariants::commits_in_order(ledger.iter().map(|row| row.fence), committed.fence);
+            ledger.push(committed);
+            seen.hold(ordered, || format!("{partition} commits"));
+            of.insert(partition, number(row, "inserted_rows"));
+        }
+        let conditions: BTreeSet<&String> = seen.target.keys().chain(target.keys()).collect();
+        let changed = |condition: &&&String| seen.target.get(**condition) != target.get(**condition);
+        let strays = conditions.iter().filter(changed).filter(|condition| !of.contains_key(&partition_of(condition)));
+        let strays: Vec<String> = strays.map(|condition| (*condition).clone()).collect();
+        if !strays.is_empty() {
+            seen.say(format!("I10, I5: rows of {strays:?} changed, and no batch of theirs is in the ledger"));
+        }
+        for (condition, rows) in &target {
+            if let Some(told) = of.get(&partition_of(condition))
+                && usize::try_from(*told).ok() != Some(rows.len())
+            {
+                seen.say(format!("I5: {condition} holds {} rows, its ledger row says {told}", rows.len()));
+            }
+        }
+        seen.target = target;
+        for partition in of.keys() {
+            self.hold_item(&mut seen, partition);
+        }
+    }
+
+    /// Looks at the items that a write touched: I4 to I8.
+    pub fn written<'a>(&self, keys: impl Iterator<Item = &'a Key>) {
+        self.look();
+        let mut seen = self.lock();
+        for partition in keys.filter_map(|key| key.sk.strip_prefix("PARTITION#")) {
+            self.hold_item(&mut seen, partition);
+        }
+    }
+
+    fn hold_item(&self, seen: &mut Seen, partition: &str) {
+        let key = Key { pk: "DATASET#orders".to_owned(), sk: format!("PARTITION#{partition}") };
+        let Some(item) = self.state.item(&key) else { return };
+        let item = match PartitionItem::from_item(&item) {
+            Ok(item) => item,
+            Err(error) => return seen.say(format!("{partition} can't be read: {error}")),
+        };
+        let ledger = seen.ledger.get(partition).cloned().unwrap_or_default();
+        let newest = ledger.iter().max_by_key(|row| row.fence).map(|row| row.batch);
+        let told = || format!("{partition}: {item:?}");
+        seen.hold(invariants::due_if_work(&item), told);
+        seen.hold(invariants::mark_wakes(&item), told);
+        seen.hold(invariants::last_is_newest(&item, newest), told);
+        if let Some(last) = &item.last {
+            seen.hold(invariants::committed_once(last, &ledger), told);
+        }
+        if let Some(batch) = &item.batch {
+            seen.hold(invariants::lists_after_mark(batch.covers, item.marked), told);
+        }
+    }
+
+    /// A request goes out: I9, and I11 for a COPY.
+    pub fn sends(&self, name: &str, token: &str) {
+        if !["/fence", "/stage", "/swap"].iter().any(|suffix| name.ends_with(suffix)) {
+            return;
+        }
+        let now = self.clock.now();
+        let mut seen = self.lock();
+        if let Some(sent) = seen.sent.get(name) {
+            if sent.token == token {
+                return;
+            }
+            let unknown = !sent.over && now.duration_since(sent.at) < TOKEN_KEPT;
+            let holds = invariants::token_is_due(unknown).and(invariants::copied_once(if unknown { 2 } else { 1 }));
+            let told = if name.ends_with("/stage") { "I11, " } else { "" };
+            seen.hold(holds, || format!("{told}{name} goes out again under another token"));
+        }
+        seen.sent.insert(name.to_owned(), Sent { token: token.to_owned(), at: now, id: None, over: false });
+    }
+
+    /// A worker is told how its request stands.
+    pub fn told(&self, name: Option<&str>, execution: &Execution) {
+        let mut seen = self.lock();
+        if let Some(sent) = name.and_then(|name| seen.sent.get_mut(name)) {
+            sent.id = Some(execution.id.clone());
+        }
+        if execution.status != ExecutionStatus::Running {
+            let this = |sent: &&mut Sent| sent.id.as_ref() == Some(&execution.id);
+            seen.sent.values_mut().filter(this).for_each(|sent| sent.over = true);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Seen {
+    fn hold(&mut self, holds: invariants::Holds, told: impl FnOnce() -> String) {
+        if let Err(broken) = holds {
+            self.say(format!("{}: {}", Broken::id(broken), told()));
+        }
+    }
+
+    fn say(&mut self, what: String) {
+        self.broken.get_or_insert(what);
+    }
+}
+
+/// A target's condition as the partition's name.
+pub fn partition_of(condition: &str) -> String {
+    condition.replace("\"dt\" = DATE '", "dt=").replace('\'', "")
+}
+
+/// A column of text.
+pub fn text(row: &Row, column: &str) -> String {
+    match row.get(column) {
+        Some(Field::Text(text)) => text.clone(),
+        other => format!("{other:?}"),
+    }
+}
+
+/// A column of numbers.
+pub fn number(row: &Row, column: &str) -> i64 {
+    match row.get(column) {
+        Some(Field::Long(number)) => *number,
+        _ => -1,
+    }
+}
+
+fn committed(row: &Row) -> Committed {
+    let unsigned = |column: &str| u64::try_from(number(row, column)).unwrap_or(u64::MAX);
+    Committed {
+        batch: BatchId(text(row, "batch_id").parse().unwrap_or_default()),
+        generation: Generation(unsigned("generation")),
+        fence: Fence(unsigned("fence")),
+        digest: Digest::stored(text(row, "digest")),
+        inventory: text(row, "inventory_key"),
+        rows: unsigned("target_rows"),
+        took_seconds: 0,
+        committed_at: Timestamp::UNIX_EPOCH,
+    }
+}

@@ -1,0 +1,63 @@
+//! A seed, from dusk to rest.
+
+use crate::flaw::Flaw;
+use crate::night::Night;
+
+/// What happens in a night.
+const ACTIONS: usize = 500;
+/// Rounds of 20 s after which a world that isn't at rest never will be: nearly three hours.
+const ROUNDS: usize = 500;
+
+/// How a seed ended.
+#[derive(Debug, Clone)]
+pub struct Told {
+    /// The seed.
+    pub seed: u64,
+    /// What didn't hold, if anything.
+    pub broken: Option<String>,
+    /// Everything that happened, in order.
+    pub trace: Vec<String>,
+    /// Calls that were made.
+    pub steps: u64,
+    /// Faults that were injected.
+    pub faults: u64,
+    /// Batches that committed.
+    pub commits: u64,
+}
+
+/// Runs a seed, with a rule weakened if one is given.
+pub fn run(seed: u64, flaw: Option<Flaw>) -> Told {
+    let mut night = Night::new(seed, flaw);
+    let broken = through(&mut night).err();
+    let (steps, faults) = night.world.scene.counts();
+    let commits = night.world.warehouse.ledger().len() as u64;
+    Told { seed, broken, trace: night.world.scene.take_trace(), steps, faults, commits }
+}
+
+fn through(night: &mut Night) -> Result<(), String> {
+    for _ in 0..ACTIONS {
+        night.act();
+        seen(night)?;
+    }
+    night.dawn()?;
+    rest(night)?;
+    night.world.check_rest(true)?;
+    night.mend();
+    rest(night)?;
+    night.world.check_rest(false)
+}
+
+fn rest(night: &mut Night) -> Result<(), String> {
+    for _ in 0..ROUNDS {
+        night.quiet_round()?;
+        seen(night)?;
+        if night.world.events.is_empty() && night.world.queue.is_empty() && night.world.due().is_empty() {
+            return Ok(());
+        }
+    }
+    Err(format!("I12: not at rest; due: {:?}, {:?}", night.world.due(), night.world.items()))
+}
+
+fn seen(night: &Night) -> Result<(), String> {
+    night.world.eye.broken().map_or(Ok(()), Err)
+}
