@@ -58,7 +58,6 @@ fn main() -> ExitCode {
     if let Some(first) = failed.first() {
         println!("the trace of seed {}:\n{}", first.seed, first.trace.join("\n"));
     }
-    println!("{seeds} seeds, {:.0} s", began.elapsed().as_secs_f32());
     let flaws = flaw.as_ref().map_or(&Flaw::ALL[..], std::slice::from_ref);
     let seen = flaws.iter().filter(|flaw| is_seen(**flaw)).count();
     println!(

@@ -39,7 +39,7 @@ enum Ended {
     Sweep,
 }
 
-struct Invocation {
+pub(crate) struct Invocation {
     name: String,
     luck: Luck,
     /// Events that come back if it dies.
@@ -48,7 +48,7 @@ struct Invocation {
 }
 
 /// A definition on its way into force, as apply brings it: guard row, head, marks.
-struct Apply {
+pub(crate) struct Apply {
     definition: Definition,
     epoch: Epoch,
     raised: bool,
@@ -60,9 +60,9 @@ pub struct Night {
     /// Its world.
     pub world: World,
     chance: Chance,
-    invocations: Vec<Invocation>,
+    pub(crate) invocations: Vec<Invocation>,
     catalog: Arc<CatalogCache>,
-    apply: Option<Apply>,
+    pub(crate) apply: Option<Apply>,
     flaw: Option<Flaw>,
     slow: bool,
     begun: u32,
@@ -70,10 +70,10 @@ pub struct Night {
 }
 
 impl Night {
-    /// The night of a seed: every 40th is wide (hundreds of partitions), every second has locks for partitions.
+    /// The night of a seed: every 50th is wide (hundreds of partitions), every second has locks for partitions.
     pub fn new(seed: u64, flaw: Option<Flaw>) -> Self {
         let mut chance = Chance::new(seed);
-        let partitions = if seed % 40 == 7 { WIDE } else { *chance.of(&[1, 1, 2, 4]) };
+        let partitions = if seed % 50 == 7 { WIDE } else { *chance.of(&[1, 1, 2, 4]) };
         let scope = if chance.once_in(2) { "table" } else { "partition" };
         let world = World::new(partitions, scope, seed, flaw);
         world.scene.tell(format!("{partitions} partitions, locks of a {scope}"));
@@ -138,7 +138,7 @@ impl Night {
         self.world.partitions.len() > 8
     }
 
-    fn tell(&self, what: impl AsRef<str>) {
+    pub(crate) fn tell(&self, what: impl AsRef<str>) {
         let now = self.world.clock.now().strftime("%d %H:%M:%S").to_string();
         self.world.scene.tell(format!("{now} {}", what.as_ref()));
     }
@@ -168,12 +168,12 @@ impl Night {
         let name = format!("{what}{}", self.begun);
         let one_in = *self.chance.of(&[0, 0, 10, 25, 60]);
         let skew = *self.chance.of(&[0, 0, 0, 0, 2, -2, 45, -45, 400, -400]);
-        let luck = Luck::new(&self.world.scene, &name, one_in, self.chance.next());
+        let luck = Luck::new(&self.world.scene, &name, one_in, self.chance.draw());
         self.tell(format!("{name} begins; its clock is {skew} s before, one call in {one_in} goes wrong"));
         (name, luck, SignedDuration::from_secs(skew))
     }
 
-    fn begin_mark(&mut self) {
+    pub(crate) fn begin_mark(&mut self) {
         if self.world.events.is_empty() {
             return;
         }
@@ -194,7 +194,7 @@ impl Night {
         self.invocations.push(Invocation { name, luck, events, future });
     }
 
-    fn begin_rebuild(&mut self) {
+    pub(crate) fn begin_rebuild(&mut self) {
         let Some(delivery) = self.world.queue.deliver() else { return };
         let (name, luck, skew) = self.worker("rebuild");
         self.tell(format!("{name} has {}", delivery.body));
@@ -208,7 +208,7 @@ impl Night {
         self.invocations.push(Invocation { name, luck, events: vec![], future });
     }
 
-    fn begin_sweep(&mut self) {
+    pub(crate) fn begin_sweep(&mut self) {
         if self.flaw == Some(Flaw::NoWake) {
             return;
         }
@@ -223,7 +223,7 @@ impl Night {
     }
 
     /// One of the invocations gets some steps further; the others stall meanwhile.
-    fn poll(&mut self) {
+    pub(crate) fn poll(&mut self) {
         if self.invocations.is_empty() {
             return;
         }
@@ -276,7 +276,7 @@ impl Night {
     }
 
     /// Something that was late arrives; whatever was sent after it may have been there before.
-    fn arrive(&mut self) {
+    pub(crate) fn arrive(&mut self) {
         self.arrives(true);
     }
 
@@ -361,12 +361,12 @@ impl Night {
         self.world.set_head(&[("mode", mode.into())]);
     }
 
-    fn paused(&self) -> bool {
+    pub(crate) fn paused(&self) -> bool {
         self.world.head().is_some_and(|head| head.mode == Mode::Paused)
     }
 
     /// A definition gets a step further into force: guard row, then head and catalog, then marks.
-    fn apply(&mut self) {
+    pub(crate) fn apply(&mut self) {
         let Some(mut apply) = self.apply.take() else {
             let (width, scope) =
                 (12 + u32::try_from(self.chance.below(3)).unwrap(), *self.chance.of(&["table", "partition"]));
@@ -404,86 +404,5 @@ impl Night {
         }
         apply.stage += 1;
         self.apply = Some(apply);
-    }
-
-    /// Faults stop: what stalls goes on, what is on the wire arrives, what runs in Redshift ends, operators finish.
-    pub fn dawn(&mut self) -> Result<(), String> {
-        self.tell("dawn");
-        self.world.scene.calm();
-        let mut polls = 0;
-        while !self.invocations.is_empty() || !self.world.scene.late(true).is_empty() {
-            self.poll();
-            self.arrive();
-            polls += 1;
-            if polls > 100_000 {
-                return Err("an invocation never ends".to_owned());
-            }
-        }
-        while self.apply.is_some() {
-            self.apply();
-        }
-        for suffix in ["/fence", "/stage", "/swap"] {
-            self.world.warehouse.set_pace(suffix, Pace::AtOnce);
-        }
-        for running in self.world.warehouse.running() {
-            self.world.warehouse.end(&running.id, &End::Run);
-        }
-        self.world.warehouse.forget_ends();
-        if self.paused() {
-            self.world.set_head(&[("mode", "active".into())]);
-        }
-        Ok(())
-    }
-
-    /// Half a minute of a quiet day: everything that waits is handled, nothing goes wrong.
-    pub fn quiet_round(&mut self) -> Result<(), String> {
-        self.world.clock.advance(Duration::from_secs(20));
-        self.begin_sweep_quietly();
-        while !self.world.events.is_empty() {
-            self.begin_mark();
-            self.all_end()?;
-        }
-        for _ in 0..300 {
-            let before = self.invocations.len();
-            self.begin_rebuild();
-            if self.invocations.len() == before {
-                break;
-            }
-            self.all_end()?;
-        }
-        self.world.eye.look();
-        Ok(())
-    }
-
-    fn begin_sweep_quietly(&mut self) {
-        self.begin_sweep();
-        let _ended = self.all_end();
-    }
-
-    fn all_end(&mut self) -> Result<(), String> {
-        let mut polls = 0;
-        while !self.invocations.is_empty() {
-            self.poll();
-            polls += 1;
-            if polls > 100_000 {
-                return Err("an invocation never ends".to_owned());
-            }
-        }
-        Ok(())
-    }
-
-    /// Files that can't be loaded are replaced, and every partition is replayed.
-    pub fn mend(&mut self) {
-        self.tell("bad files are mended, everything is replayed");
-        for key in self.world.objects.keys("lake") {
-            let bad = self.world.objects.object("lake", &key).is_some_and(|(bytes, _)| bytes.ends_with(b"#bad\n"));
-            if bad && let Some(name) = key.strip_prefix("orders/") {
-                self.world.put(name, &format!("mended {name}\n"));
-            }
-        }
-        for partition in self.world.items().into_keys() {
-            let replay = format!(r#"{{"version":1,"dataset":"orders","partition":"{partition}"}}"#);
-            self.world.queue.put(&replay, "by hand");
-        }
     }
 }

@@ -24,9 +24,10 @@ use tidemark_engine::memory::{
 use tidemark_engine::ports::{Clock as _, Index, Objects as _, StateStore as _};
 use tidemark_engine::{Engine, Ports, Settings};
 
-use crate::chaos::{Chaotic, Luck, Scene, SkewedClock};
+use crate::chaos::{Luck, Scene};
 use crate::eye::{Eye, number, partition_of, text};
 use crate::flaw::Flaw;
+use crate::ports::{Chaotic, SkewedClock};
 use crate::watched::{WatchedState, WatchedWarehouse};
 
 /// The dataset, with the width of its amounts (which shapes rows) and its lock scope (which doesn't).
@@ -239,7 +240,9 @@ impl World {
             let lines = String::from_utf8_lossy(&bytes).into_owned();
             rows.entry(partition.to_owned()).or_default().extend(lines.lines().map(str::to_owned));
         }
-        rows.values_mut().for_each(|rows| rows.sort());
+        for rows in rows.values_mut() {
+            rows.sort();
+        }
         rows
     }
 
