@@ -28,7 +28,8 @@ async fn handle(engine: &Engine, event: LambdaEvent<Value>) -> Result<Value, Err
             continue;
         }
         let receipt = (!message.receipt.is_empty()).then_some(message.receipt.as_str());
-        let answer = engine.rebuild(Work { body: &message.body, receipt, deadline }).await;
+        // Boxed: what the engine holds between its steps is large, and a function has one at a time.
+        let answer = Box::pin(engine.rebuild(Work { body: &message.body, receipt, deadline })).await;
         tracing::info!(message = message.id, ?answer, "answered");
         if answer == Answer::Back {
             groups.hold_up(message);
