@@ -4,6 +4,8 @@
 //! The test is alone in its binary, since it measures the process's peak. S3 is on disk or computed, so that it doesn't
 //! count.
 
+#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
