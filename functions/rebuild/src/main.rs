@@ -30,7 +30,7 @@ async fn handle(engine: &Engine, event: LambdaEvent<Value>) -> Result<Value, Err
         let receipt = (!message.receipt.is_empty()).then_some(message.receipt.as_str());
         // Boxed: what the engine holds between its steps is large, and a function has one at a time.
         let answer = Box::pin(engine.rebuild(Work { body: &message.body, receipt, deadline })).await;
-        tracing::info!(message = message.id, ?answer, "answered");
+        tracing::info!(message_id = message.id, ?answer, "answered");
         if answer == Answer::Back {
             groups.hold_up(message);
             back.push(message);

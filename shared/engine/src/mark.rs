@@ -72,7 +72,7 @@ impl Engine {
             match s3_event::parse(message.body) {
                 Ok(parsed) => events.extend(parsed.into_iter().map(|event| (index, event))),
                 Err(error) => {
-                    tracing::error!(message = message.id, %error, "no S3 event; it goes to the dead-letter queue");
+                    tracing::error!(message_id = message.id, %error, "no S3 event; it goes to the dead-letter queue");
                     report.failed.insert(message.id.to_owned());
                 }
             }

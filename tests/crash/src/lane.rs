@@ -184,7 +184,10 @@ impl Lane {
         Scenario::Late.begin(&self.world, &self.day, self.used).await?;
         let loading = || async { Ok(Some(self.item().await?).filter(Item::is_loading)) };
         let item = self.wait("a COPY to run", loading).await?;
-        self.break_statement(&item, healing).await?;
+        let batch = item.0["batch"]["id"].as_str().context("no batch is in progress")?;
+        let broken = || async { Ok(Some(self.world.break_connection(batch).await?).filter(|broken| *broken > 0)) };
+        self.wait("its statement to run, and break", broken).await?;
+        *healing = Healing { found: state_of(&item), failed_at: now(), woken: false };
         self.world.slow_copy(0).await
     }
 
@@ -193,17 +196,10 @@ impl Lane {
         Scenario::Late.begin(&self.world, &self.day, self.used).await?;
         let swapping = || async { Ok(Some(self.item().await?).filter(Item::is_swapping)) };
         let item = self.wait("a swap to run", swapping).await?;
-        self.break_statement(&item, healing).await?;
-        blocker.batch_execute("COMMIT").await?;
-        Ok(())
-    }
-
-    async fn break_statement(&self, item: &Item, healing: &mut Healing) -> Result<()> {
-        let batch = item.0["batch"]["id"].as_str().context("no batch is in progress")?;
-        let broken = || async { Ok(Some(self.world.break_connection(batch).await?).filter(|broken| *broken > 0)) };
-        self.wait("its statement to run, and break", broken).await?;
-        *healing = Healing { found: state_of(item), failed_at: now(), woken: false };
-        Ok(())
+        let broken = || async { Ok(Some(self.world.break_waiting_statements().await?).filter(|broken| *broken > 0)) };
+        self.wait("the swap to wait for its lock, and break", broken).await?;
+        *healing = Healing { found: state_of(&item), failed_at: now(), woken: false };
+        Ok(blocker.batch_execute("COMMIT").await?)
     }
 
     async fn wait_fired(&self, count: usize, what: &str) -> Result<Fired> {

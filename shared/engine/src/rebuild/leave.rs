@@ -67,7 +67,7 @@ impl Worker<'_> {
                 Err(error) => tracing::warn!(%error, "held all the same; the next hold tells"),
             }
         }
-        tracing::info!(kind, %until, kept = keep, message, "held");
+        tracing::info!(kind, %until, kept = keep, why = message, "held");
         let kept = if *keep { Keep::As(batch) } else { Keep::End(batch) };
         let update = step::hold(&self.seen.id, self.fence, &self.item, kind, *until, kept, &alerted);
         if self.finish(update, self.ended_story(settlement).as_ref()).await?.is_some() {
@@ -86,7 +86,7 @@ impl Worker<'_> {
         }
         let parked = step::parked(batch, kind, message);
         self.engine.publish_parked(self.seen, batch, &parked).await?;
-        tracing::error!(kind, message, "parked");
+        tracing::error!(kind, why = message, "parked");
         let now = self.now();
         let update = writes::park(&self.seen.id, self.fence, batch, &parked, &alerted, now);
         let story = self.ended_story(settlement);

@@ -154,7 +154,7 @@ impl<'a> Worker<'a> {
 
     /// A terminal failure of the phase's statement, seen: the batch goes on, if at all, with its next try.
     pub(crate) fn settle(&self, kind: FailureKind, message: &str) -> Next {
-        tracing::warn!(message, kind = kind.name(), phase = self.batch.phase.as_str(), "statement failed");
+        tracing::warn!(why = message, kind = kind.name(), phase = self.batch.phase.as_str(), "statement failed");
         let mut next = step::statement_failed(&self.item, &self.batch, kind, message, self.now(), self.chance());
         if let Next::Settle { settlement: Settlement::Hold { alert, .. }, .. } = &mut next {
             *alert |= self.blocked_by.is_some();
