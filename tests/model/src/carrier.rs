@@ -2,7 +2,7 @@
 //! model hangs on.
 //!
 //! An item is changed by [`Update::apply`] on its stored attributes and by nothing else. Then the times in it are set to
-//! [`MARKED`]: every hold, interval and settling is over by the time somebody looks, at [`NOW`]; a look that comes too early is a
+//! [`MARKED`]: every hold, interval and settling is over by the time somebody looks, at a time long after it; a look that comes too early is a
 //! fault. Counts that only make alerts or waits longer are dropped as well.
 
 use std::fmt;

@@ -1,6 +1,6 @@
 //! In-memory twins of the ports: real semantics, time by a clock that the test moves, nothing lost and nothing random.
 //!
-//! Each twin is a handle: clones share one state. Each passes the contract suite of its port ([`crate::contract`], feature
+//! Each twin is a handle: clones share one state. Each passes the contract suite of its port (feature
 //! `contract`), so that what holds on the twin holds on the service.
 
 mod announcer;

@@ -5,7 +5,7 @@
 //!             │         └ each phase is recorded before it acts; a crash anywhere re-enters it
 //!             └ nothing to do, not ready, busy, paused: the message is answered without a take
 //! ```
-//! A phase tells what comes next as a [`Next`]; [`worker`] writes it. Every write asks for the take's fence, so a worker that
+//! A phase tells what comes next as a `Next`; the worker writes it. Every write asks for the take's fence, so a worker that
 //! was overtaken ends at its next write ([`Next::Overtaken`]).
 
 mod answer;
