@@ -12,9 +12,10 @@ use aws_sdk_sqs::types::QueueAttributeName;
 use tidemark_local::{LocalCloud, Options, StackOptions, wait_until};
 use tokio::net::TcpStream;
 
-const OUTPUTS: [&str; 11] = [
+const OUTPUTS: [&str; 13] = [
     "AlertTopicArn",
     "ControlBucketName",
+    "DashboardName",
     "EventsDlqUrl",
     "EventsQueueArn",
     "EventsQueueUrl",
@@ -22,6 +23,7 @@ const OUTPUTS: [&str; 11] = [
     "PartitionsDlqUrl",
     "PartitionsQueueUrl",
     "RebuildFunctionName",
+    "RebuildRoleArn",
     "SweepFunctionName",
     "TableName",
 ];
