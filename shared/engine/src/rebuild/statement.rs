@@ -143,7 +143,7 @@ impl Worker<'_> {
 
     /// Asks something that changes nothing, and waits for the answer.
     pub(crate) async fn ask(&self, sql: &Sql) -> Result<Answered, Error> {
-        if !self.time_is_enough() {
+        if self.time_left().is_zero() {
             return Ok(Answered::Leave(self.hand_off()));
         }
         let token = self.engine.ports.clock.id().to_string();
@@ -170,10 +170,6 @@ impl Worker<'_> {
 
     fn hand_off(&self) -> Next {
         Next::HandOff { statement: self.batch.statement.as_ref().and_then(|statement| statement.id.clone()) }
-    }
-
-    fn time_is_enough(&self) -> bool {
-        !self.time_left().is_zero()
     }
 
     async fn submit(&self, sql: &Sql, token: &str, wait_seconds: u32) -> Result<Execution, Error> {
