@@ -3,9 +3,7 @@
 use std::fmt::Display;
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use tidemark_aws::SystemClock;
-use tidemark_aws::clients::{Adapters, sdk_config};
+use tidemark_aws::clients;
 use tidemark_aws::config::{Config, Purpose, environment};
 use tidemark_domain::dataset::Head;
 use tidemark_domain::definition::Definition;
@@ -13,7 +11,6 @@ use tidemark_domain::id::{DatasetName, PartitionId, PartitionName};
 use tidemark_domain::partition::PartitionItem;
 use tidemark_engine::Ports;
 use tidemark_engine::definitions::Definitions;
-use tidemark_engine::ports::{Alert, Announcer, Event};
 
 use crate::exit::Failure;
 
@@ -43,17 +40,7 @@ impl Cloud {
         let config = Config::read(Purpose::Operate, environment).map_err(|problems| {
             Failure::Unavailable(format!("the stack isn't told by the environment:\n  {}", problems.0.join("\n  ")))
         })?;
-        let adapters = Adapters::new(&config, &sdk_config().await);
-        let warehouse =
-            adapters.warehouse.ok_or_else(|| Failure::Unavailable("no redshift is configured".to_owned()))?;
-        let ports = Ports {
-            state: Arc::new(adapters.state),
-            objects: Arc::new(adapters.objects),
-            warehouse: Arc::new(warehouse),
-            queue: Arc::new(adapters.queue),
-            announcer: Arc::new(Silent),
-            clock: Arc::new(SystemClock),
-        };
+        let ports = clients::engine(&config, &clients::sdk_config().await).ports;
         Ok(Self { config, ports })
     }
 
@@ -85,18 +72,4 @@ pub(crate) fn unavailable(error: impl Display) -> Failure {
 /// An item that this release doesn't understand.
 fn unreadable(what: &impl Display, error: &serde_json::Error) -> Failure {
     Failure::Refused(format!("what is stored of {what} can't be read: {error}; was it written by a newer release?"))
-}
-
-/// Only the functions announce.
-struct Silent;
-
-#[async_trait]
-impl Announcer for Silent {
-    async fn publish(&self, event: Event) -> Result<(), String> {
-        Err(format!("an operator's command publishes no {}", event.detail_type))
-    }
-
-    async fn alert(&self, alert: Alert) -> Result<(), String> {
-        Err(format!("an operator's command alerts nobody: {}", alert.subject))
-    }
 }
