@@ -1,5 +1,7 @@
 //! The footer of a Parquet file: how many rows, and which columns, without reading the rest.
 
+mod frame;
+
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaDataReader;
 
@@ -26,19 +28,11 @@ pub enum FooterError {
     Broken(String),
 }
 
-/// Reads the footer from the last bytes of a file of `size` bytes.
-pub fn read(tail: &bytes::Bytes, size: u64) -> Result<Footer, FooterError> {
+/// Reads the footer from the last bytes of a file of `size` bytes. Memory is bounded by the footer's own bytes.
+pub fn read(tail: &[u8], size: u64) -> Result<Footer, FooterError> {
     let broken = |error: ParquetError| FooterError::Broken(error.to_string());
-    let mut reader = ParquetMetaDataReader::new();
-    let size = usize::try_from(size).map_err(|_| FooterError::Broken(format!("{size} bytes are too many")))?;
-    match reader.try_parse_sized(tail, size as u64) {
-        Ok(()) => {}
-        Err(ParquetError::NeedMoreData(needed)) if needed <= size && needed > tail.len() => {
-            return Err(FooterError::NeedsMore(needed as u64));
-        }
-        Err(error) => return Err(broken(error)),
-    }
-    let metadata = reader.finish().map_err(broken)?;
+    let essentials = frame::essentials(frame::footer(tail, size)?)?;
+    let metadata = ParquetMetaDataReader::decode_metadata(&essentials).map_err(broken)?;
     let file = metadata.file_metadata();
     let rows = u64::try_from(file.num_rows())
         .map_err(|_| FooterError::Broken(format!("{} rows in its footer", file.num_rows())))?;

@@ -30,10 +30,11 @@ pub fn value_decoded(value: &str) -> Result<String, Utf8Error> {
 ///
 /// The null partition's name begins with `_` too; it isn't hidden but unroutable.
 pub fn is_hidden(below: &str) -> bool {
-    below.is_empty() || below.ends_with('/') || below.ends_with("_$folder$") || below.split('/').any(is_hidden_segment)
+    below.is_empty() || below.ends_with('/') || below.ends_with("_$folder$") || below.split('/').any(is_hidden_folder)
 }
 
-fn is_hidden_segment(segment: &str) -> bool {
+/// Whether nothing in a folder of that name is data. `_$folder$` ends the names of objects; a folder may end so.
+pub fn is_hidden_folder(segment: &str) -> bool {
     let dots = segment == "." || segment == "..";
     segment.starts_with(['_', '.']) && !dots && segment != HIVE_NULL
 }

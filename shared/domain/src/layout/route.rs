@@ -10,7 +10,7 @@ use jiff::civil::{Date, DateTime};
 use super::{Layout, Level, Slot};
 use crate::definition::{Part, PartKind};
 use crate::id::PartitionName;
-use crate::object_key::{HIVE_NULL, TableFormat, is_hidden, value_decoded};
+use crate::object_key::{HIVE_NULL, TableFormat, is_hidden, is_hidden_folder, value_decoded};
 use crate::partition_value::{BadValue, Partition, PartitionValue, canonical_name, civil_date, digits, moment};
 
 /// Why an object below a root is of no partition.
@@ -134,7 +134,7 @@ impl Layout {
     /// Whether `segment`, a folder's name without its `/` at `level` (0 is directly below the root), is a spelling of what
     /// the partition with these values has there. Values are compared typed: `month=1` and `month=01` both match.
     pub fn match_level(&self, parts: &[Part], values: &[PartitionValue], level: usize, segment: &str) -> bool {
-        let (Some(level), false) = (self.levels.get(level), is_hidden(segment)) else {
+        let (Some(level), false) = (self.levels.get(level), is_hidden_folder(segment)) else {
             return false;
         };
         let Level::Value { key, slot } = level else {

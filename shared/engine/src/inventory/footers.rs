@@ -1,5 +1,6 @@
 //! Row counts and columns from Parquet footers, by ranged reads of the files' ends, a few at a time.
 
+use futures::lock::Mutex;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use tidemark_domain::definition::{Column, Root};
 use tidemark_domain::footer::{self, Footer, FooterError};
@@ -24,8 +25,9 @@ pub(super) async fn fill(
 ) -> Result<Option<Drifted>, Error> {
     let missing: Vec<usize> = (0..entries.len()).filter(|&i| entries[i].rows.is_none()).collect();
     let asked: Vec<(usize, Entry)> = missing.into_iter().map(|i| (i, entries[i].clone())).collect();
+    let long = &Mutex::new(());
     let read: Vec<(usize, Result<u64, Drifted>)> = stream::iter(asked)
-        .map(|(i, entry)| async move { Ok::<_, Error>((i, rows(objects, root, columns, &entry).await?)) })
+        .map(|(i, entry)| async move { Ok::<_, Error>((i, rows(objects, root, columns, &entry, long).await?)) })
         .buffered(AT_ONCE)
         .try_collect()
         .await?;
@@ -43,8 +45,10 @@ async fn rows(
     root: &Root,
     columns: &[Column],
     entry: &Entry,
+    long: &Mutex<()>,
 ) -> Result<Result<u64, Drifted>, Error> {
     let mut length = footer::FIRST_READ.min(entry.size);
+    let mut alone = None;
     let url = format!("s3://{}/{}", root.bucket, entry.key);
     loop {
         let tail = objects.read_tail(&root.bucket, &entry.key, &entry.etag, length).await?;
@@ -52,7 +56,14 @@ async fn rows(
             Ok(footer) => {
                 return Ok(drift(&footer, columns).map_or(Ok(footer.rows), |why| Err(Drifted(format!("{url}: {why}")))));
             }
-            Err(FooterError::NeedsMore(needed)) if needed > length => length = needed,
+            Err(FooterError::NeedsMore(needed)) if needed > length => {
+                length = needed;
+                // Megabytes of which sixteen don't fit: one long footer at a time.
+                drop(tail);
+                if alone.is_none() {
+                    alone = Some(long.lock().await);
+                }
+            }
             Err(error) => return Ok(Err(Drifted(format!("{url}: {error}")))),
         }
     }
