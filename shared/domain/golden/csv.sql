@@ -50,10 +50,10 @@ MAXERROR AS 6;
 SELECT max(query_id) AS copy_query_id, count(DISTINCT file_name) AS distinct_files, count(*) AS listed_files, (SELECT count(*) FROM sys_load_error_detail WHERE query_id = pg_last_copy_id()) AS rejected_rows
 FROM sys_load_detail WHERE query_id = pg_last_copy_id();
 -- 6
-SELECT s.staged_rows, s.other_partition_rows, d.duplicate_rows, t.target_rows
+SELECT s.staged_rows, s.other_partition_rows, d.duplicate_rows, t.target_rows, t.foreign_rows
 FROM (SELECT count(*) AS staged_rows, count(CASE WHEN "hour" = TIMESTAMP '2026-11-01 07:00:00' THEN NULL ELSE 1 END) AS other_partition_rows FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002") AS s
 CROSS JOIN (SELECT CAST(COALESCE(sum(k.key_rows - 1), 0) AS bigint) AS duplicate_rows FROM (SELECT count(*) AS key_rows FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002" GROUP BY "id", "hour" HAVING count(*) > 1) AS k) AS d
-CROSS JOIN (SELECT count(*) AS target_rows FROM "web"."events" WHERE "region" = 'O''Brien\\''; DROP TABLE x;--
+CROSS JOIN (SELECT count(*) AS target_rows, count(CASE WHEN "_batch_id" = '01936000-0000-7000-8000-000000000001' THEN NULL ELSE 1 END) AS foreign_rows FROM "web"."events" WHERE "region" = 'O''Brien\\''; DROP TABLE x;--
 /"$$é' AND "hour" = TIMESTAMP '2026-11-01 07:00:00') AS t;
 
 ---- tidemark/events/region=O'Brien\'; DROP TABLE x;--%0A%2F"$$é/hour=2026-11-01T07:00:00/01936000-0000-7000-8000-000000000002/recount
@@ -62,10 +62,10 @@ SET statement_timeout TO 1800000;
 -- 2
 SET timezone TO 'UTC';
 -- 3
-SELECT s.staged_rows, s.other_partition_rows, d.duplicate_rows, t.target_rows
+SELECT s.staged_rows, s.other_partition_rows, d.duplicate_rows, t.target_rows, t.foreign_rows
 FROM (SELECT count(*) AS staged_rows, count(CASE WHEN "hour" = TIMESTAMP '2026-11-01 07:00:00' THEN NULL ELSE 1 END) AS other_partition_rows FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002") AS s
 CROSS JOIN (SELECT CAST(COALESCE(sum(k.key_rows - 1), 0) AS bigint) AS duplicate_rows FROM (SELECT count(*) AS key_rows FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002" GROUP BY "id", "hour" HAVING count(*) > 1) AS k) AS d
-CROSS JOIN (SELECT count(*) AS target_rows FROM "web"."events" WHERE "region" = 'O''Brien\\''; DROP TABLE x;--
+CROSS JOIN (SELECT count(*) AS target_rows, count(CASE WHEN "_batch_id" = '01936000-0000-7000-8000-000000000001' THEN NULL ELSE 1 END) AS foreign_rows FROM "web"."events" WHERE "region" = 'O''Brien\\''; DROP TABLE x;--
 /"$$é' AND "hour" = TIMESTAMP '2026-11-01 07:00:00') AS t;
 
 ---- tidemark/events/region=O'Brien\'; DROP TABLE x;--%0A%2F"$$é/hour=2026-11-01T07:00:00/01936000-0000-7000-8000-000000000002/loaded-files

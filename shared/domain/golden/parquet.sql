@@ -39,10 +39,10 @@ FORMAT AS PARQUET STATUPDATE OFF;
 SELECT max(query_id) AS copy_query_id, count(DISTINCT file_name) AS distinct_files, count(*) AS listed_files, 0 AS rejected_rows
 FROM sys_load_detail WHERE query_id = pg_last_copy_id();
 -- 6
-SELECT s.staged_rows, s.other_partition_rows, d.duplicate_rows, t.target_rows, s.v0, s.v1
+SELECT s.staged_rows, s.other_partition_rows, d.duplicate_rows, t.target_rows, t.foreign_rows, s.v0, s.v1
 FROM (SELECT count(*) AS staged_rows, 0 AS other_partition_rows, count("order_id") AS v0, count("amount") AS v1 FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002") AS s
 CROSS JOIN (SELECT CAST(COALESCE(sum(k.key_rows - 1), 0) AS bigint) AS duplicate_rows FROM (SELECT count(*) AS key_rows FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002" GROUP BY "order_id" HAVING count(*) > 1) AS k) AS d
-CROSS JOIN (SELECT count(*) AS target_rows FROM "sales"."orders" WHERE "dt" = DATE '2026-11-01') AS t;
+CROSS JOIN (SELECT count(*) AS target_rows, CASE WHEN count(*) > 900 THEN count(*) - 900 ELSE 0 END AS foreign_rows FROM "sales"."orders" WHERE "dt" = DATE '2026-11-01') AS t;
 
 ---- tidemark/orders/dt=2026-11-01/01936000-0000-7000-8000-000000000002/recount
 -- 1
@@ -50,10 +50,10 @@ SET statement_timeout TO 1800000;
 -- 2
 SET timezone TO 'UTC';
 -- 3
-SELECT s.staged_rows, s.other_partition_rows, d.duplicate_rows, t.target_rows, s.v0, s.v1
+SELECT s.staged_rows, s.other_partition_rows, d.duplicate_rows, t.target_rows, t.foreign_rows, s.v0, s.v1
 FROM (SELECT count(*) AS staged_rows, 0 AS other_partition_rows, count("order_id") AS v0, count("amount") AS v1 FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002") AS s
 CROSS JOIN (SELECT CAST(COALESCE(sum(k.key_rows - 1), 0) AS bigint) AS duplicate_rows FROM (SELECT count(*) AS key_rows FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002" GROUP BY "order_id" HAVING count(*) > 1) AS k) AS d
-CROSS JOIN (SELECT count(*) AS target_rows FROM "sales"."orders" WHERE "dt" = DATE '2026-11-01') AS t;
+CROSS JOIN (SELECT count(*) AS target_rows, CASE WHEN count(*) > 900 THEN count(*) - 900 ELSE 0 END AS foreign_rows FROM "sales"."orders" WHERE "dt" = DATE '2026-11-01') AS t;
 
 ---- tidemark/orders/dt=2026-11-01/01936000-0000-7000-8000-000000000002/loaded-files
 -- 1

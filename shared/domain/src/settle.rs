@@ -16,7 +16,7 @@ const LONGEST_HOLD: SignedDuration = SignedDuration::from_mins(15);
 /// Holds in a row for an outage, or for contention, before people are told.
 const ALARM_AFTER_HOLDS: u32 = 5;
 /// The longest message kept in a parked item, in bytes.
-const MESSAGE_AT_MOST: usize = 1000;
+const MESSAGE_AT_MOST: usize = 1400;
 
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,12 +99,13 @@ pub fn verdict(
     let kind = verdict.kind().map_or("verify", GuardKind::name);
     let over = item.marked_at + patience;
     if batch.forced || !verdict.may_heal() || now >= over {
-        return Settlement::Park { kind: kind.to_owned(), message: told(&verdict.message()) };
+        return Settlement::Park { kind: kind.to_owned(), message: verdict.message_within(MESSAGE_AT_MOST) };
     }
     let listing_only = verdict.problems.iter().all(|p| p.kind != GuardKind::RowDrop);
     let next = now + SignedDuration::from_mins(1).saturating_mul(1 << holds_in_a_row(item, kind).min(8));
     let until = if listing_only { next.min(over) } else { over };
-    Settlement::Hold { kind: kind.to_owned(), until, keep: false, alert: false, message: told(&verdict.message()) }
+    let message = verdict.message_within(MESSAGE_AT_MOST);
+    Settlement::Hold { kind: kind.to_owned(), until, keep: false, alert: false, message }
 }
 
 /// The guards that `accept` lifts for what was listed: all it names, if the digest is the one the operator saw.
@@ -112,6 +113,21 @@ pub fn accepted(accept: Option<&Accept>, listed: Option<&Listed>) -> BTreeSet<Gu
     let Some(accept) = accept else { return BTreeSet::new() };
     let seen = accept.digest.is_none() || accept.digest.as_ref() == listed.map(|l| &l.digest);
     accept.kinds.iter().copied().filter(|kind| seen || !kind.accepted_with_digest()).collect()
+}
+
+/// What is told where something was accepted, but another listing was found than the operator saw: both digests. Nothing,
+/// where what the digest goes with isn't broken anyway.
+pub fn accepted_something_else(accept: Option<&Accept>, listed: &Listed, verdict: &Verdict) -> Option<String> {
+    let seen = accept?.digest.as_ref().filter(|seen| **seen != listed.digest)?;
+    let concerned = |kind: &GuardKind| kind.accepted_with_digest() && verdict.problems.iter().any(|p| p.kind == *kind);
+    let kinds: Vec<&str> = accept?.kinds.iter().filter(|kind| concerned(kind)).map(|kind| kind.name()).collect();
+    (!kinds.is_empty()).then(|| {
+        format!(
+            "{} was accepted for digest {seen}, but now {} is listed, so it is not let pass",
+            kinds.join(", "),
+            listed.digest
+        )
+    })
 }
 
 /// The count after one more hold of a kind.

@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::definition::{ColumnName, Definition, EmptySource, MissingObjects, RowDrop};
+use crate::definition::{ColumnName, Definition, EmptySource, ForeignRows, MissingObjects, RowDrop};
 
 /// The rules a partition is held against. The names are stored and shown, so they never change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -24,7 +24,9 @@ pub enum GuardKind {
     RowDrop,
     /// The swap would delete rows that no batch of ours wrote.
     ForeignRows,
-    /// COPY reports another number of files than were listed.
+    /// The manifest holds other objects than were listed.
+    Manifest,
+    /// COPY reports another number of files than its manifest holds.
     LoadedFiles,
     /// The files' own row count differs from what is staged.
     RowVariance,
@@ -40,10 +42,11 @@ pub enum GuardKind {
 
 impl GuardKind {
     /// Every rule, in the order problems are told.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::MissingObjects,
         Self::EmptySource,
         Self::ArchivedObjects,
+        Self::Manifest,
         Self::LoadedFiles,
         Self::RowVariance,
         Self::RejectedRows,
@@ -62,12 +65,31 @@ impl GuardKind {
             Self::ArchivedObjects => "archived_objects",
             Self::RowDrop => "row_drop",
             Self::ForeignRows => "foreign_rows",
+            Self::Manifest => "manifest",
             Self::LoadedFiles => "loaded_files",
             Self::RowVariance => "row_variance",
             Self::RejectedRows => "rejected_rows",
             Self::RequiredNull => "required_null",
             Self::DuplicateKeys => "duplicate_keys",
             Self::OtherPartition => "other_partition",
+        }
+    }
+
+    /// What to do about it.
+    fn remedy(self) -> &'static str {
+        match self {
+            Self::MissingObjects => "put them back, or replay with accept missing_objects",
+            Self::EmptySource => "put the objects back, or replay with accept empty_source",
+            Self::ArchivedObjects => "restore them, which marks the partition",
+            Self::RowDrop => "put the rest of the files there, or replay with accept row_drop",
+            Self::ForeignRows => "move those rows elsewhere, or replay with accept foreign_rows, which deletes them",
+            Self::Manifest => "replay; if it stays, it is a fault of Tidemark: keep its control bucket",
+            Self::LoadedFiles => "replay; if it stays, hold sys_load_detail against the manifest",
+            Self::RowVariance => "write the files anew, or raise row_variance",
+            Self::RejectedRows => "see sys_load_error_detail; mend the files, or raise rejected_rows",
+            Self::RequiredNull => "write the files anew, or take the column out of required",
+            Self::DuplicateKeys => "write the files anew, or raise duplicate_keys",
+            Self::OtherPartition => "write those rows below their own path",
         }
     }
 
@@ -115,6 +137,8 @@ pub struct StageCounts {
     pub duplicate_rows: u64,
     /// Rows the target's partition holds now.
     pub target_rows: u64,
+    /// Of them, those that no batch of ours wrote.
+    pub foreign_rows: u64,
     /// Nulls, per required column, in the definition's order.
     pub nulls: Vec<(ColumnName, u64)>,
 }
@@ -141,8 +165,10 @@ pub struct Problem {
     pub measured: String,
     /// What is allowed, with its unit.
     pub allowed: String,
-    /// Both, and what they are of, in a sentence.
+    /// What was expected and found, and what is let pass.
     pub sentence: String,
+    /// What to do.
+    pub remedy: &'static str,
 }
 
 /// All rules that aren't met.
@@ -150,6 +176,8 @@ pub struct Problem {
 pub struct Verdict {
     /// None: the batch may be swapped.
     pub problems: Vec<Problem>,
+    /// What is to be told before them: that something else was accepted than what was found.
+    pub note: Option<String>,
 }
 
 impl Verdict {
@@ -169,9 +197,30 @@ impl Verdict {
         kinds().find(|kind| !kind.has_patience()).or_else(|| kinds().next())
     }
 
-    /// All sentences, one after the other.
+    /// Every broken rule with what was expected and found, what is let pass and what to do.
     pub fn message(&self) -> String {
-        self.problems.iter().map(|problem| problem.sentence.as_str()).collect::<Vec<_>>().join("; ")
+        self.told(true)
+    }
+
+    /// The same in so many bytes: where there isn't room for all, what to do is left out, never a rule.
+    pub fn message_within(&self, bytes: usize) -> String {
+        let whole = self.told(true);
+        if whole.len() <= bytes {
+            return whole;
+        }
+        let short = self.told(false);
+        short[..short.floor_char_boundary(bytes)].to_owned()
+    }
+
+    fn told(&self, remedies: bool) -> String {
+        let problem = |problem: &Problem| {
+            let remedy = if remedies { format!("; {}", problem.remedy) } else { String::new() };
+            format!("{}: {}{remedy}", problem.kind, problem.sentence)
+        };
+        let problems: Vec<String> = self.problems.iter().map(problem).collect();
+        let note = self.note.iter().map(|note| format!("{note}. ")).collect::<String>();
+        let count = if problems.len() > 1 { format!("{} rules are broken. ", problems.len()) } else { String::new() };
+        format!("{note}{count}{}", problems.join(". "))
     }
 }
 
@@ -200,11 +249,10 @@ pub fn listing(definition: &Definition, accepted: &BTreeSet<GuardKind>, listing:
     let mut problems = Vec::new();
     if listing.objects == 0 {
         if tolerance.empty_source == EmptySource::Refuse && !accepted.contains(&GuardKind::EmptySource) {
-            let sentence = "nothing is listed under the partition, and empty_source refuses to delete its rows: put the \
-                            objects back, or replay with accept empty_source";
+            let sentence = "nothing is listed, and the target's rows are not deleted for it";
             problems.push(Problem::new(GuardKind::EmptySource, "0 objects", "1 object at least", sentence));
         }
-        return Verdict { problems };
+        return Verdict { problems, note: None };
     }
     let allowed = match tolerance.missing_objects {
         MissingObjects::Told => listing.told,
@@ -215,8 +263,7 @@ pub fn listing(definition: &Definition, accepted: &BTreeSet<GuardKind>, listing:
         let told =
             if tolerance.missing_objects == MissingObjects::Told { "events told of" } else { "the definition allows" };
         let sentence = format!(
-            "{} objects of the last inventory are gone{}, but {told} {allowed}: put them back, or replay with accept \
-             missing_objects",
+            "{} objects of the last inventory are gone{}, {told} {allowed}",
             listing.missing,
             such_as(listing.missing_example)
         );
@@ -225,19 +272,34 @@ pub fn listing(definition: &Definition, accepted: &BTreeSet<GuardKind>, listing:
     }
     if listing.archived > 0 {
         let sentence = format!(
-            "{} objects lie in an archive tier and can't be read{}: restore them, which marks the partition",
+            "{} of {} objects lie in an archive tier and can't be read{}",
             listing.archived,
+            listing.objects,
             such_as(listing.archived_example)
         );
         let measured = format!("{} objects", listing.archived);
         problems.push(Problem::new(GuardKind::ArchivedObjects, measured, "0 objects", sentence));
     }
-    Verdict { problems }
+    Verdict { problems, note: None }
+}
+
+/// The manifest as it was written, against the listing it was written from: objects and bytes.
+pub fn manifest(listed: &SourceCounts, written: &SourceCounts) -> Verdict {
+    let mut problems = Vec::new();
+    if (listed.objects, listed.bytes) != (written.objects, written.bytes) {
+        let told = |counts: &SourceCounts| format!("{} objects of {} bytes", counts.objects, counts.bytes);
+        let (listed, written) = (told(listed), told(written));
+        let sentence = format!("{listed} were listed, but COPY's manifest holds {written}");
+        problems.push(Problem::new(GuardKind::Manifest, written, listed, sentence));
+    }
+    Verdict { problems, note: None }
 }
 
 /// The guards of a staged batch. `loads` is `None` where no COPY ran (an accepted empty source) or its record can't be had.
 ///
-/// `foreign_rows` is not among them: the swap itself raises it, at the moment it would delete.
+/// `foreign_rows` is told beside what else is wrong, so that an operator sees all of it at once. Alone it says nothing: a state
+/// table that was put back to a backup knows an older batch as the last, which only the swap's claim can tell; the swap asks
+/// for foreign rows itself, after the claim and before it deletes.
 pub fn staged(
     definition: &Definition,
     accepted: &BTreeSet<GuardKind>,
@@ -249,64 +311,70 @@ pub fn staged(
     let mut problems = Vec::new();
     if let Some(loads) = loads {
         problems.extend(loaded_files(source, loads));
-        problems.extend(at_most(
-            GuardKind::RejectedRows,
-            loads.rejected_rows,
-            u64::from(tolerance.rejected_rows),
-            "COPY refused {} rows, but {} are let pass: see sys_load_error_detail for file, line and column",
-        ));
+        problems.extend(rejected_rows(tolerance.rejected_rows.into(), loads));
     }
     if let Some(rows) = source.rows {
         problems.extend(at_most(
             GuardKind::RowVariance,
             rows.abs_diff(counts.staged_rows),
             tolerance.row_variance,
-            &format!(
-                "the files hold {rows} rows, but {} are staged: a difference of {{}}, where {{}} is let pass",
-                counts.staged_rows
-            ),
+            &format!("the files hold {rows} rows, {} are staged: {{}} differ, {{}} may", counts.staged_rows),
         ));
     }
-    for (column, nulls) in &counts.nulls {
-        let sentence = format!("required column {column} is null in {{}} staged rows, where {{}} is let pass");
-        problems.extend(at_most(GuardKind::RequiredNull, *nulls, 0, &sentence));
-    }
+    problems.extend(required_null(&counts.nulls));
     problems.extend(at_most(
         GuardKind::DuplicateKeys,
         counts.duplicate_rows,
         tolerance.duplicate_keys,
-        &format!("{{}} staged rows repeat the key ({}) of another, where {{}} is let pass", names(&definition.key)),
+        &format!("{{}} staged rows repeat the key ({}) of another, {{}} may", names(&definition.key)),
     ));
     problems.extend(at_most(
         GuardKind::OtherPartition,
         counts.other_partition_rows,
         0,
-        "{} staged rows belong to another partition, where {} is let pass: the path and the rows' own columns differ",
+        "{} staged rows belong to another partition by their own columns, {} may",
     ));
     // An empty source has passed its own guard by now, and means that all rows go.
     if source.objects > 0 && !accepted.contains(&GuardKind::RowDrop) {
         problems.extend(row_drop(tolerance.row_drop, counts));
     }
-    Verdict { problems }
+    let refuses = !problems.is_empty() && tolerance.foreign_rows == ForeignRows::Refuse;
+    if refuses && !accepted.contains(&GuardKind::ForeignRows) {
+        let sentence = format!("{{}} of the target's {} rows were written by no batch, {{}} may", counts.target_rows);
+        problems.extend(at_most(GuardKind::ForeignRows, counts.foreign_rows, 0, &sentence));
+    }
+    Verdict { problems, note: None }
 }
 
-/// Listed = manifest = loaded. Names of the view are cut at 256 bytes, so long keys may count as one file; then its rows count.
+/// Manifest = loaded. Names of the view are cut at 256 bytes, so long keys may count as one file; then its rows count.
 fn loaded_files(source: &SourceCounts, loads: &LoadCounts) -> Option<Problem> {
     // The views show nothing of the COPY (yet): unknown, which is no difference. COPY itself fails if an object is missing.
-    loads.copy_query_id?;
+    let query = loads.copy_query_id?;
     let as_listed = loads.distinct_files == source.objects
         || (loads.distinct_files < source.objects && loads.listed_files == source.objects);
-    let sentence = format!(
-        "COPY reports {} files loaded, but {} objects were listed and stand in its manifest",
-        loads.distinct_files, source.objects
-    );
-    let problem = Problem::new(
-        GuardKind::LoadedFiles,
-        format!("{} files", loads.distinct_files),
-        format!("{} files", source.objects),
-        sentence,
-    );
-    (!as_listed).then_some(problem)
+    let sentence =
+        format!("COPY loaded {} files (query {query}), {} stand in its manifest", loads.distinct_files, source.objects);
+    let (measured, allowed) = (format!("{} files", loads.distinct_files), format!("{} files", source.objects));
+    (!as_listed).then(|| Problem::new(GuardKind::LoadedFiles, measured, allowed, sentence))
+}
+
+fn rejected_rows(allowed: u64, loads: &LoadCounts) -> Option<Problem> {
+    let query = loads.copy_query_id.map(|query| format!(" (query {query})")).unwrap_or_default();
+    at_most(GuardKind::RejectedRows, loads.rejected_rows, allowed, &format!("COPY{query} refused {{}} rows, {{}} may"))
+}
+
+/// The required columns with nulls in them, as one problem: the first by name, the others by number.
+fn required_null(nulls: &[(ColumnName, u64)]) -> Option<Problem> {
+    const NAMED: usize = 3;
+    let broken: Vec<&(ColumnName, u64)> = nulls.iter().filter(|(_, rows)| *rows > 0).collect();
+    let worst = broken.iter().map(|(_, rows)| *rows).max()?;
+    let mut told: Vec<String> =
+        broken.iter().take(NAMED).map(|(column, rows)| format!("{column} is null in {rows} staged rows")).collect();
+    if broken.len() > NAMED {
+        told.push(format!("and {} more required columns are null", broken.len() - NAMED));
+    }
+    let sentence = format!("{}, 0 may", told.join(", "));
+    Some(Problem::new(GuardKind::RequiredNull, format!("{worst} rows"), "0 rows", sentence))
 }
 
 fn row_drop(rule: RowDrop, counts: &StageCounts) -> Option<Problem> {
@@ -316,8 +384,7 @@ fn row_drop(rule: RowDrop, counts: &StageCounts) -> Option<Problem> {
         RowDrop::UpTo(share) => share_of(share, counts.target_rows),
     };
     let sentence = format!(
-        "{} rows are staged where the target's partition holds {}: {{}} fewer, where {{}} may go; wait for the rest of the \
-         files, or replay with accept row_drop",
+        "{} rows are staged where the target's partition holds {}: {{}} fewer, {{}} may go",
         counts.staged_rows, counts.target_rows
     );
     at_most(GuardKind::RowDrop, counts.target_rows.saturating_sub(counts.staged_rows), allowed, &sentence)
@@ -344,12 +411,18 @@ impl Problem {
         sentence: impl Into<String>,
     ) -> Self {
         let (measured, allowed, sentence) = (measured.into(), allowed.into(), sentence.into());
-        Self { kind, measured, allowed, sentence }
+        Self { kind, measured, allowed, sentence, remedy: kind.remedy() }
     }
 }
 
+/// The end of a long key tells more than its beginning.
 fn such_as(example: Option<&str>) -> String {
-    example.map(|key| format!(" (such as {key:?})")).unwrap_or_default()
+    const AT_MOST: usize = 100;
+    let cut = |key: &str| {
+        let from = key.ceil_char_boundary(key.len().saturating_sub(AT_MOST));
+        if from == 0 { format!("{key:?}") } else { format!("…{:?}", &key[from..]) }
+    };
+    example.map(|key| format!(" (such as {})", cut(key))).unwrap_or_default()
 }
 
 fn names(columns: &[ColumnName]) -> String {

@@ -183,6 +183,7 @@ impl Rules {
             other_partition_rows: 0,
             duplicate_rows: u64::from(rows.b == BAD),
             target_rows: staged_rows,
+            foreign_rows: 0,
             nulls: vec![],
         };
         let verdict = verify::staged(&DEFINITION, &BTreeSet::new(), &source, &counts, None);

@@ -15,8 +15,8 @@ pub(super) fn of_partition(request: &Request<'_>) -> Result<String, SqlError> {
     condition(request, |_| true)
 }
 
-/// One row: staged rows, rows of another partition, duplicates, rows of the target's partition, and for each required column
-/// how many staged rows have a value.
+/// One row: staged rows, rows of another partition, duplicates, rows of the target's partition, of them not ours, and for each
+/// required column how many staged rows have a value.
 pub(super) fn staged(request: &Request<'_>) -> Result<String, SqlError> {
     let definition = request.definition;
     let staging = identifier::staging(request.batch)?;
@@ -28,8 +28,9 @@ pub(super) fn staged(request: &Request<'_>) -> Result<String, SqlError> {
         format!("count(CASE WHEN {in_files} THEN NULL ELSE 1 END)")
     };
     let mut values = vec!["count(*) AS staged_rows".to_owned(), format!("{other_partition} AS other_partition_rows")];
-    let mut names =
-        ["s.staged_rows", "s.other_partition_rows", "d.duplicate_rows", "t.target_rows"].map(str::to_owned).to_vec();
+    let mut names = ["s.staged_rows", "s.other_partition_rows", "d.duplicate_rows", "t.target_rows", "t.foreign_rows"]
+        .map(str::to_owned)
+        .to_vec();
     for (index, column) in definition.required.iter().enumerate() {
         values.push(format!("count({}) AS v{index}", identifier::column(column)?));
         names.push(format!("s.v{index}"));
@@ -38,10 +39,11 @@ pub(super) fn staged(request: &Request<'_>) -> Result<String, SqlError> {
         "SELECT {names}\n\
          FROM (SELECT {values} FROM {staging}) AS s\n\
          CROSS JOIN ({duplicates}) AS d\n\
-         CROSS JOIN (SELECT count(*) AS target_rows FROM {target} WHERE {of_partition}) AS t",
+         CROSS JOIN (SELECT count(*) AS target_rows, {foreign} AS foreign_rows FROM {target} WHERE {of_partition}) AS t",
         names = names.join(", "),
         values = values.join(", "),
         duplicates = duplicates(definition, &staging)?,
+        foreign = foreign(request)?,
         target = identifier::table(&definition.target)?,
         of_partition = of_partition(request)?,
     ))
@@ -66,8 +68,22 @@ pub(super) fn loads(definition: &Definition, query_id: &str) -> String {
 
 /// The first row of `tidemark_counts`: what is there before the swap.
 pub(super) fn before(request: &Request<'_>) -> Result<String, SqlError> {
-    let definition = request.definition;
-    let foreign = match (&request.last, &definition.provenance.batch_id) {
+    Ok(format!(
+        "INSERT INTO tidemark_counts (moment, target_rows, foreign_rows, staged_rows)\n\
+         SELECT 'before', t.target_rows, t.foreign_rows, s.staged_rows\n\
+         FROM (SELECT count(*) AS target_rows, {foreign} AS foreign_rows FROM {target} WHERE {of_partition}) AS t\n\
+         CROSS JOIN (SELECT count(*) AS staged_rows FROM {staging}) AS s",
+        foreign = foreign(request)?,
+        target = identifier::table(&request.definition.target)?,
+        of_partition = of_partition(request)?,
+        staging = identifier::staging(request.batch)?,
+    ))
+}
+
+/// Of the partition's rows in the target, those that no batch of ours wrote: exact by the provenance batch id where there is
+/// one, else more than the last batch wrote.
+fn foreign(request: &Request<'_>) -> Result<String, SqlError> {
+    Ok(match (&request.last, &request.definition.provenance.batch_id) {
         (None, _) => "count(*)".to_owned(),
         (Some(last), Some(column)) => format!(
             "count(CASE WHEN {} = {} THEN NULL ELSE 1 END)",
@@ -77,16 +93,7 @@ pub(super) fn before(request: &Request<'_>) -> Result<String, SqlError> {
         (Some(last), None) => {
             format!("CASE WHEN count(*) > {rows} THEN count(*) - {rows} ELSE 0 END", rows = last.rows)
         }
-    };
-    Ok(format!(
-        "INSERT INTO tidemark_counts (moment, target_rows, foreign_rows, staged_rows)\n\
-         SELECT 'before', t.target_rows, t.foreign_rows, s.staged_rows\n\
-         FROM (SELECT count(*) AS target_rows, {foreign} AS foreign_rows FROM {target} WHERE {of_partition}) AS t\n\
-         CROSS JOIN (SELECT count(*) AS staged_rows FROM {staging}) AS s",
-        target = identifier::table(&definition.target)?,
-        of_partition = of_partition(request)?,
-        staging = identifier::staging(request.batch)?,
-    ))
+    })
 }
 
 /// The second row of `tidemark_counts`: what is there after DELETE and INSERT.

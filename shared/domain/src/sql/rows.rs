@@ -172,12 +172,13 @@ pub fn stage_counts(definition: &Definition, rows: &[Vec<Field>]) -> Result<Stag
     let other_partition_rows = row.count("other_partition_rows")?;
     let duplicate_rows = row.count("duplicate_rows")?;
     let target_rows = row.count("target_rows")?;
+    let foreign_rows = row.count("foreign_rows")?;
     let mut nulls = Vec::new();
     for column in &definition.required {
         let present = row.count(&column.0)?;
         nulls.push((column.clone(), staged_rows.saturating_sub(present)));
     }
-    Ok(StageCounts { staged_rows, other_partition_rows, duplicate_rows, target_rows, nulls })
+    Ok(StageCounts { staged_rows, other_partition_rows, duplicate_rows, target_rows, foreign_rows, nulls })
 }
 
 /// Reads the one row of [`LoadCounts`].
@@ -352,9 +353,9 @@ mod tests {
     #[test]
     fn stage_counts_turn_values_into_nulls() {
         let orders = definition(ORDERS);
-        let counts = stage_counts(&orders, &[long(&[10, 1, 2, 9, 10, 7])]).unwrap();
+        let counts = stage_counts(&orders, &[long(&[10, 1, 2, 9, 4, 10, 7])]).unwrap();
         assert_eq!((counts.staged_rows, counts.other_partition_rows), (10, 1));
-        assert_eq!((counts.duplicate_rows, counts.target_rows), (2, 9));
+        assert_eq!((counts.duplicate_rows, counts.target_rows, counts.foreign_rows), (2, 9, 4));
         assert_eq!(
             counts.nulls.iter().map(|(name, nulls)| (name.0.as_str(), *nulls)).collect::<Vec<_>>(),
             [("order_id", 0), ("amount", 3)]
@@ -365,7 +366,7 @@ mod tests {
     fn errors_name_the_column() {
         let orders = definition(ORDERS);
         let told = |row: Vec<Field>| stage_counts(&orders, &[row]).unwrap_err().to_string();
-        assert_eq!(told(long(&[1, 0, 0, 0, 1])), "stage counts: column amount is not in the result");
+        assert_eq!(told(long(&[1, 0, 0, 0, 0, 1])), "stage counts: column amount is not in the result");
         assert_eq!(
             told(vec![Field::Bool(true)]),
             "stage counts: column staged_rows should be a whole number, but is Bool(true)"

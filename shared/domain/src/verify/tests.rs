@@ -21,7 +21,14 @@ fn kinds(verdict: &Verdict) -> Vec<GuardKind> {
 fn good() -> (SourceCounts, StageCounts, LoadCounts) {
     let source = SourceCounts { objects: 3, bytes: 900, rows: Some(100) };
     let nulls = orders().required.into_iter().map(|column| (column, 0)).collect();
-    let counts = StageCounts { staged_rows: 100, other_partition_rows: 0, duplicate_rows: 0, target_rows: 100, nulls };
+    let counts = StageCounts {
+        staged_rows: 100,
+        other_partition_rows: 0,
+        duplicate_rows: 0,
+        target_rows: 100,
+        foreign_rows: 0,
+        nulls,
+    };
     let loads = LoadCounts { copy_query_id: Some(7), distinct_files: 3, listed_files: 3, rejected_rows: 0 };
     (source, counts, loads)
 }
@@ -46,6 +53,7 @@ fn all_problems_are_told_together() {
     loads.distinct_files = 2;
     loads.listed_files = 2;
     loads.rejected_rows = 5;
+    counts.foreign_rows = 6;
     let verdict = staged(&orders(), &none(), &source, &counts, Some(&loads));
     let expected = [
         GuardKind::LoadedFiles,
@@ -55,21 +63,93 @@ fn all_problems_are_told_together() {
         GuardKind::DuplicateKeys,
         GuardKind::OtherPartition,
         GuardKind::RowDrop,
+        GuardKind::ForeignRows,
     ];
     assert_eq!(kinds(&verdict), expected);
     assert!(!verdict.may_heal());
     assert_eq!(verdict.kind(), Some(GuardKind::LoadedFiles));
-    for told in [
-        "COPY reports 2 files loaded, but 3 objects",
-        "COPY refused 5 rows, but 0 are let pass",
-        "the files hold 110 rows, but 80 are staged: a difference of 30, where 0 is let pass",
-        "required column amount is null in 4 staged rows",
-        "3 staged rows repeat the key (order_id)",
-        "2 staged rows belong to another partition",
-        "80 rows are staged where the target's partition holds 100: 20 fewer, where 10 may go",
-    ] {
-        assert!(verdict.message().contains(told), "{told:?} is not in {}", verdict.message());
+    expect_test::expect![[r#"
+        8 rules are broken.
+        loaded_files: COPY loaded 2 files (query 7), 3 stand in its manifest; replay; if it stays, hold sys_load_detail against the manifest.
+        rejected_rows: COPY (query 7) refused 5 rows, 0 may; see sys_load_error_detail; mend the files, or raise rejected_rows.
+        row_variance: the files hold 110 rows, 80 are staged: 30 differ, 0 may; write the files anew, or raise row_variance.
+        required_null: amount is null in 4 staged rows, 0 may; write the files anew, or take the column out of required.
+        duplicate_keys: 3 staged rows repeat the key (order_id) of another, 0 may; write the files anew, or raise duplicate_keys.
+        other_partition: 2 staged rows belong to another partition by their own columns, 0 may; write those rows below their own path.
+        row_drop: 80 rows are staged where the target's partition holds 100: 20 fewer, 10 may go; put the rest of the files there, or replay with accept row_drop.
+        foreign_rows: 6 of the target's 100 rows were written by no batch, 0 may; move those rows elsewhere, or replay with accept foreign_rows, which deletes them"#]]
+    .assert_eq(&verdict.message().replace(". ", ".\n"));
+}
+
+#[test]
+fn a_single_problem_is_told_without_a_count() {
+    let (source, mut counts, loads) = good();
+    counts.duplicate_rows = 3;
+    let told = staged(&orders(), &none(), &source, &counts, Some(&loads)).message();
+    let expected = "duplicate_keys: 3 staged rows repeat the key (order_id) of another, 0 may; write the files anew, or raise \
+                    duplicate_keys";
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn many_null_columns_are_one_problem() {
+    let (source, mut counts, loads) = good();
+    counts.nulls = (1..=5).map(|n| (ColumnName(format!("c{n}")), n)).collect();
+    let verdict = staged(&orders(), &none(), &source, &counts, Some(&loads));
+    assert_eq!(kinds(&verdict), [GuardKind::RequiredNull]);
+    let told = "c1 is null in 1 staged rows, c2 is null in 2 staged rows, c3 is null in 3 staged rows, and 2 more required \
+                columns are null, 0 may";
+    assert_eq!(verdict.problems[0].sentence, told);
+    assert_eq!(verdict.problems[0].measured, "5 rows");
+}
+
+#[test]
+fn where_there_is_no_room_what_to_do_is_left_out_and_no_rule() {
+    let source = SourceCounts { objects: u64::MAX, bytes: u64::MAX, rows: Some(u64::MAX) };
+    let counts = StageCounts {
+        staged_rows: u64::MAX / 3,
+        other_partition_rows: u64::MAX,
+        duplicate_rows: u64::MAX,
+        target_rows: u64::MAX,
+        foreign_rows: u64::MAX,
+        nulls: good().1.nulls.into_iter().map(|(column, _)| (column, u64::MAX)).collect(),
+    };
+    let loads =
+        LoadCounts { copy_query_id: Some(i64::MAX), distinct_files: 1, listed_files: 1, rejected_rows: u64::MAX };
+    let verdict = staged(&orders(), &none(), &source, &counts, Some(&loads));
+    let told = verdict.message_within(1_400);
+    assert!(told.len() <= 1_400 && verdict.message().len() > 1_400, "{}", verdict.message().len());
+    for problem in &verdict.problems {
+        assert!(told.contains(&format!("{}: {}", problem.kind, problem.sentence)), "{} is not in {told}", problem.kind);
     }
+    assert!(!told.contains(verdict.problems[0].remedy));
+}
+
+#[test]
+fn c119_a_manifest_that_lost_an_object_is_noticed_before_the_copy() {
+    let (source, _, _) = good();
+    assert!(manifest(&source, &SourceCounts { rows: None, ..source }).is_good());
+    for written in [SourceCounts { objects: 2, ..source }, SourceCounts { bytes: 800, ..source }] {
+        let verdict = manifest(&source, &written);
+        assert_eq!(kinds(&verdict), [GuardKind::Manifest]);
+        assert!(!verdict.may_heal());
+        assert!(verdict.message().contains("3 objects of 900 bytes were listed"), "{}", verdict.message());
+    }
+}
+
+#[test]
+fn foreign_rows_are_told_beside_other_problems_unless_they_may_go() {
+    let (source, mut counts, loads) = good();
+    counts.foreign_rows = 1;
+    assert!(staged(&orders(), &none(), &source, &counts, Some(&loads)).is_good(), "the swap asks, after its claim");
+    counts.duplicate_rows = 1;
+    let both = [GuardKind::DuplicateKeys, GuardKind::ForeignRows];
+    assert_eq!(kinds(&staged(&orders(), &none(), &source, &counts, Some(&loads))), both);
+    let accepted = BTreeSet::from([GuardKind::ForeignRows]);
+    assert_eq!(kinds(&staged(&orders(), &accepted, &source, &counts, Some(&loads))), both[..1]);
+    let mut definition = orders();
+    definition.tolerance.foreign_rows = ForeignRows::Accept;
+    assert_eq!(kinds(&staged(&definition, &none(), &source, &counts, Some(&loads))), both[..1]);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use tidemark_domain::id::Digest;
 use tidemark_domain::inventory::{Entry, digest, manifest_entries, part_digest};
 use tidemark_domain::partition::Listed;
 use tidemark_domain::partition_value::Partition;
+use tidemark_domain::verify::SourceCounts;
 
 use super::footers::{self, Drifted};
 use super::lister::Lister;
@@ -143,22 +144,25 @@ async fn add(
     Ok(None)
 }
 
-/// Writes COPY's manifest from the stored inventory and gives its URL.
-pub async fn manifest(listing: &Listing<'_>) -> Result<String, Error> {
+/// Writes COPY's manifest from the stored inventory; gives what it holds.
+pub async fn manifest(listing: &Listing<'_>) -> Result<SourceCounts, Error> {
     let key = manifest_key(&listing.inventory);
     let mut upload = listing.objects.upload(listing.control_bucket, &key).await?;
     let mut parts = Parts::new(listing.objects, listing.control_bucket, Some(listing.inventory.clone()));
     upload.write(b"{\"entries\":[\n").await?;
     let mut first = true;
+    let mut written = SourceCounts::default();
     while let Some(part) = parts.next_part().await? {
         if !std::mem::take(&mut first) {
             upload.write(b",\n").await?;
         }
         upload.write(manifest_entries(&listing.definition.source.bucket, &part).as_bytes()).await?;
+        written.objects += part.len() as u64;
+        written.bytes += part.iter().map(|entry| entry.size).sum::<u64>();
     }
     upload.write(b"\n]}\n").await?;
     upload.finish().await?;
-    Ok(manifest_url(listing.control_bucket, &listing.inventory))
+    Ok(written)
 }
 
 fn manifest_key(inventory: &str) -> String {

@@ -5,7 +5,7 @@ use tidemark_domain::partition::Phase;
 use tidemark_domain::settle::{self, Settlement};
 use tidemark_domain::step;
 use tidemark_domain::take::Permission;
-use tidemark_domain::verify::{self, Verdict};
+use tidemark_domain::verify::{self, SourceCounts, Verdict};
 
 use super::{Next, Worker};
 use crate::error::Error;
@@ -35,9 +35,15 @@ impl Worker<'_> {
         let listed = whole.listed;
         let objects = listed.objects;
         tracing::info!(objects, bytes = listed.bytes, rows = listed.rows, "listed");
-        let next = step::listed(&self.item, &self.batch, listed, &verdict, self.patience(), self.now());
+        let source = SourceCounts { objects, bytes: listed.bytes, rows: listed.rows };
+        let mut next = step::listed(&self.item, &self.batch, listed.clone(), &verdict, self.patience(), self.now());
+        if matches!(next, Next::Enter(_)) && objects > 0 {
+            let verdict = verify::manifest(&source, &manifest(&listing).await?);
+            if !verdict.is_good() {
+                next = step::listed(&self.item, &self.batch, listed, &verdict, self.patience(), self.now());
+            }
+        }
         match &next {
-            Next::Enter(_) if objects > 0 => drop(manifest(&listing).await?),
             Next::Confirm { .. } => tracing::info!(objects, "unchanged since the last commit"),
             Next::Settle { settlement: Settlement::Hold { until, .. }, .. } => {
                 tracing::info!(verdict = verdict.message(), %until, "held back");
@@ -72,6 +78,8 @@ impl Worker<'_> {
             archived: whole.archived.0,
             archived_example: whole.archived.1.as_deref(),
         };
-        verify::listing(&self.definition, &accepted, &listing)
+        let verdict = verify::listing(&self.definition, &accepted, &listing);
+        let note = settle::accepted_something_else(self.batch.accept.as_ref(), &whole.listed, &verdict);
+        Verdict { note, ..verdict }
     }
 }

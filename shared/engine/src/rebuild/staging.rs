@@ -6,7 +6,7 @@ use tidemark_domain::settle;
 use tidemark_domain::sql::rebuild::{self, CopySource, Stage, Verified};
 use tidemark_domain::sql::{identifier, lookup, rows};
 use tidemark_domain::step;
-use tidemark_domain::verify::{self, GuardKind, LoadCounts, SourceCounts, StageCounts};
+use tidemark_domain::verify::{self, GuardKind, LoadCounts, SourceCounts, StageCounts, Verdict};
 
 use super::statement::{Answered, Ran};
 use super::{Next, Worker};
@@ -115,6 +115,8 @@ impl Worker<'_> {
         }
         let source = SourceCounts { objects: listed.objects, bytes: listed.bytes, rows: listed.rows };
         let verdict = verify::staged(&self.definition, &accepted, &source, &counted.counts, counted.loads.as_ref());
+        let note = settle::accepted_something_else(self.batch.accept.as_ref(), listed, &verdict);
+        let verdict = Verdict { note, ..verdict };
         let now = self.now();
         if verdict.is_good() {
             tracing::info!(staged = counted.counts.staged_rows, target = counted.counts.target_rows, "verified");

@@ -69,7 +69,7 @@ async fn c060_rows_stamped_with_another_day_than_their_path_park_and_touch_neith
 async fn several_broken_rules_are_told_together() {
     let mut world = World::new(TOML).await;
     let parked = world.parks("a.csv", "1#null\n1#null\n").await;
-    for words in ["null in 2 staged rows", "repeat the key"] {
+    for words in ["2 rules are broken", "null in 2 staged rows", "repeat the key"] {
         assert!(parked.message.contains(words), "{}", parked.message);
     }
 }
@@ -91,9 +91,12 @@ async fn fewer_rows_are_looked_at_twice_then_park_until_an_operator_accepts_what
     // Accepted, but the lake isn't what the operator saw any more.
     let digest = parked.digest.unwrap();
     world.objects.put_unseen("lake", &format!("orders/{DAY}/a.csv"), &rows(5));
-    world.replay(DAY, &json!({"accept": ["row_drop"], "digest": digest}));
+    world.replay(DAY, &json!({"accept": ["row_drop"], "digest": &digest}));
     world.rest("").await;
-    assert_eq!(world.item(DAY).parked.as_ref().unwrap().kind, "row_drop", "accepted was something else");
+    let refused = world.item(DAY).parked.unwrap();
+    assert_eq!(refused.kind, "row_drop", "accepted was something else");
+    let both = format!("row_drop was accepted for digest {digest}, but now {} is listed", refused.digest.unwrap());
+    assert!(refused.message.contains(&both), "{}", refused.message);
     assert_eq!(world.rows()[DAY].len(), 20);
     assert_eq!(world.announcer.alerts().len(), 1, "told already");
     let digest = world.item(DAY).parked.unwrap().digest.unwrap();

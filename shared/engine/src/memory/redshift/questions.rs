@@ -6,6 +6,7 @@ use tidemark_domain::sql::rows::Field;
 
 use super::rows::duplicates;
 use super::statements::{Outcome, Transaction, missing, number, per_target, row};
+use super::swap::count_foreign;
 use super::text::{between, items, literal, split, staging};
 
 impl Transaction<'_> {
@@ -22,17 +23,19 @@ impl Transaction<'_> {
 
     pub(super) fn count_staged(&self, sql: &str) -> Option<Outcome> {
         let name = staging(sql, " FROM ")?;
-        let rest = split(sql, "CROSS JOIN (SELECT count(*) AS target_rows FROM ")?.1.strip_suffix(") AS t")?;
+        let rest = split(sql, "CROSS JOIN (SELECT count(*) AS target_rows, ")?.1.strip_suffix(") AS t")?;
+        let (foreign, rest) = split(rest, " AS foreign_rows FROM ")?;
         let (table, condition) = split(rest, " WHERE ")?;
         let Some(rows) = self.database.staging.get(&name) else { return Some(Err(missing(&name))) };
         let target = match self.target_rows(table, condition) {
-            Ok(target) => target.len(),
+            Ok(target) => target,
             Err(error) => return Some(Err(error)),
         };
         let asks_elsewhere = split(sql, "0 AS other_partition_rows").is_none();
         let elsewhere = rows.iter().filter(|row| row.elsewhere && asks_elsewhere).count();
         let duplicate = if split(sql, "SELECT 0 AS duplicate_rows").is_some() { 0 } else { duplicates(rows) };
-        let mut counts = vec![number(rows.len()), number(elsewhere), number(duplicate), number(target)];
+        let mut counts = vec![number(rows.len()), number(elsewhere), number(duplicate)];
+        counts.extend([number(target.len()), count_foreign(foreign, target)?]);
         // Each required column, by how many rows have a value.
         let names = split(sql, "\n")?.0;
         let present = rows.iter().filter(|row| !row.null).count();

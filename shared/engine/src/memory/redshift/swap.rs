@@ -55,15 +55,7 @@ impl Transaction<'_> {
             Err(error) => return Some(Err(error)),
         };
         let before = number(target.len());
-        let foreign = if foreign == "count(*)" {
-            before
-        } else if let Some(condition) = between(foreign, "count(CASE WHEN ", " THEN NULL ELSE 1 END)") {
-            let last = literal(split(condition, " = ")?.1)?;
-            number(target.iter().filter(|row| row.tag.as_ref() != Some(&last)).count())
-        } else {
-            let last: i64 = between(foreign, "CASE WHEN count(*) > ", " THEN ")?.parse().ok()?;
-            (before - last).max(0)
-        };
+        let foreign = count_foreign(foreign, target)?;
         let Some(staged) = self.database.staging.get(&name) else { return Some(Err(missing(&name))) };
         let staged = number(staged.len());
         let of = Some((table.to_owned(), condition.to_owned()));
@@ -125,5 +117,18 @@ impl Transaction<'_> {
         let row: BTreeMap<String, Field> = row.collect::<Option<_>>()?;
         self.database.ledger.push(row);
         Some(())
+    }
+}
+
+/// The value of the expression that counts rows nobody of ours wrote.
+pub(super) fn count_foreign(expression: &str, target: &[TargetRow]) -> Option<i64> {
+    if expression == "count(*)" {
+        Some(number(target.len()))
+    } else if let Some(condition) = between(expression, "count(CASE WHEN ", " THEN NULL ELSE 1 END)") {
+        let last = literal(split(condition, " = ")?.1)?;
+        Some(number(target.iter().filter(|row| row.tag.as_ref() != Some(&last)).count()))
+    } else {
+        let last: i64 = between(expression, "CASE WHEN count(*) > ", " THEN ")?.parse().ok()?;
+        Some((number(target.len()) - last).max(0))
     }
 }
