@@ -4,12 +4,13 @@
 //! libraries': a fault of the product can't hide in its own mirror.
 //!
 //! - [`world`]: a stack of one's own in the one cloud of the process, the operator's command, faults;
-//! - [`dataset`], [`orders`]: what is put into S3;
+//! - [`dataset`], [`orders`], [`files`]: what is put into S3;
 //! - [`source`], [`state`], [`target`]: what is seen of S3, of table and queues, of Redshift;
 //! - [`story`]: waiting for what must become true, and everything that helps when it doesn't.
 
 pub mod dataset;
 pub mod faults;
+pub mod files;
 pub mod orders;
 pub mod source;
 pub mod state;
