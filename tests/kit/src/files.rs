@@ -179,20 +179,24 @@ fn decimal_text(unscaled: i128, scale: u8) -> String {
 pub fn write(format: Format, compression: Compression, table: &Table) -> Result<Vec<u8>> {
     match (format, compression) {
         (Format::Parquet, _) => parquet(table, compression),
-        (Format::Csv, Compression::Plain) => csv(table),
-        (Format::Csv, Compression::Gzip) => gzip(&csv(table)?),
-        (Format::Csv, other) => bail!("no csv file is compressed with {}", other.name()),
+        // NULL is `\N`, as Redshift has it unless told otherwise.
+        (Format::Csv, _) => write_csv_as(compression, table, b',', b'"', "\\N"),
     }
 }
 
-/// NULL is `\N`, as Redshift has it unless told otherwise.
-fn csv(table: &Table) -> Result<Vec<u8>> {
-    let mut writer = ::csv::Writer::from_writer(Vec::new());
+/// A CSV file with a delimiter, a quote and a text for NULL of one's own.
+pub fn write_csv_as(compression: Compression, table: &Table, delimiter: u8, quote: u8, null: &str) -> Result<Vec<u8>> {
+    let mut writer = ::csv::WriterBuilder::new().delimiter(delimiter).quote(quote).from_writer(Vec::new());
     writer.write_record(table.columns.iter().map(|(name, _)| name))?;
     for row in &table.rows {
-        writer.write_record(row.iter().map(|cell| cell.text().unwrap_or_else(|| "\\N".to_owned())))?;
+        writer.write_record(row.iter().map(|cell| cell.text().unwrap_or_else(|| null.to_owned())))?;
     }
-    Ok(writer.into_inner()?)
+    let plain = writer.into_inner()?;
+    match compression {
+        Compression::Plain => Ok(plain),
+        Compression::Gzip => gzip(&plain),
+        other => bail!("no csv file is compressed with {}", other.name()),
+    }
 }
 
 fn gzip(bytes: &[u8]) -> Result<Vec<u8>> {
@@ -333,6 +337,6 @@ mod tests {
                 assert!(!write(format, *compression, &table).unwrap().is_empty());
             }
         }
-        assert_eq!(csv(&table).unwrap(), b"a,b,c\n7,\"a,\"\"b\"\"\n\",\\N\n");
+        assert_eq!(write(Format::Csv, Compression::Plain, &table).unwrap(), b"a,b,c\n7,\"a,\"\"b\"\"\n\",\\N\n");
     }
 }

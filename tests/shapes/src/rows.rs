@@ -1,0 +1,105 @@
+//! Rows of every type, made from a number: the same number makes the same rows.
+
+use jiff::civil::date;
+use jiff::{SignedDuration, Span};
+use tidemark_kit::files::{Cell, Type};
+
+/// The columns that every file has, before those of the partition.
+pub(crate) const COLUMNS: [(&str, Type); 11] = [
+    ("id", Type::BigInt),
+    ("small", Type::SmallInt),
+    ("pieces", Type::Integer),
+    ("amount", Type::Decimal(12, 2)),
+    ("rate", Type::Double),
+    ("share", Type::Real),
+    ("good", Type::Boolean),
+    ("name", Type::Varchar(80)),
+    ("born", Type::Date),
+    ("seen", Type::Timestamp),
+    ("told", Type::TimestampTz),
+];
+
+const NAMES: [&str; 9] =
+    ["Ada", "O'Hara", "Müller, GmbH", "Li \"Lee\" Na", "D\\Angelo\\", "雪 😀 e\u{301}", "two\nlines", "", "  blanks  "];
+
+/// Rows with the ids from `first` on; `version` tells two writings of one id apart. A tenth of the values is NULL.
+pub(crate) fn rows(first: i64, count: i64, version: i64) -> Vec<Vec<Cell>> {
+    (first..first + count).map(|id| row(id, version)).collect()
+}
+
+fn row(id: i64, version: i64) -> Vec<Cell> {
+    let mut dice = Dice(id.cast_unsigned().wrapping_mul(1_000_003) ^ version.cast_unsigned());
+    let mut cells = vec![Cell::Int(id)];
+    for (_, kind) in &COLUMNS[1..] {
+        let null = dice.below(10) == 0;
+        let cell = cell(*kind, &mut dice);
+        cells.push(if null { Cell::Null } else { cell });
+    }
+    cells
+}
+
+/// A value, the greatest and the smallest among them.
+fn cell(kind: Type, dice: &mut Dice) -> Cell {
+    let extreme = dice.below(8);
+    let moment = |dice: &mut Dice| {
+        let micros = dice.below(200 * 365 * 86_400) * 1_000_000 + dice.below(1_000_000);
+        date(1900, 1, 1).at(0, 0, 0, 0).saturating_add(SignedDuration::from_micros(micros))
+    };
+    match kind {
+        Type::SmallInt => Cell::Int(dice.among(extreme, i16::MIN.into(), i16::MAX.into())),
+        Type::Integer => Cell::Int(dice.among(extreme, i32::MIN.into(), i32::MAX.into())),
+        Type::BigInt => Cell::Int(dice.among(extreme, i64::MIN, i64::MAX)),
+        Type::Decimal(_, scale) => Cell::Decimal(dice.among(extreme, -999_999_999_999, 999_999_999_999).into(), scale),
+        // Eighths and quarters, which both binary and decimal text hold exactly.
+        #[expect(clippy::cast_precision_loss, reason = "a million eighths are exact")]
+        Type::Double | Type::Real => Cell::Float((dice.below(1_000_000) - 500_000) as f64 / 8.0),
+        Type::Boolean => Cell::Bool(dice.below(2) == 0),
+        Type::Varchar(_) => Cell::Text(NAMES[usize::try_from(dice.below(9)).unwrap_or(0)].to_owned()),
+        Type::Date => Cell::Date(date(1, 1, 1).saturating_add(Span::new().days(dice.below(3_650_000)))),
+        Type::Timestamp | Type::TimestampTz => Cell::Timestamp(moment(dice)),
+    }
+}
+
+/// As PostgreSQL tells a value of that type.
+pub(crate) fn told(cell: &Cell, kind: Type) -> Option<String> {
+    match (cell, kind) {
+        (Cell::Bool(value), _) => Some(if *value { "t" } else { "f" }.to_owned()),
+        (Cell::Timestamp(_), Type::TimestampTz) => cell.text().map(|text| text + "+00"),
+        _ => cell.text(),
+    }
+}
+
+/// A value of a part of the partition, in files that hold it.
+pub(crate) fn part_cell(text: &str, kind: Type) -> Cell {
+    match kind {
+        Type::Date => text.parse().map_or(Cell::Null, Cell::Date),
+        Type::SmallInt | Type::Integer | Type::BigInt => text.parse().map_or(Cell::Null, Cell::Int),
+        Type::Timestamp => text.parse().map_or(Cell::Null, Cell::Timestamp),
+        _ => Cell::Text(text.to_owned()),
+    }
+}
+
+/// Random numbers without surprise (`SplitMix64`).
+struct Dice(u64);
+
+impl Dice {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, bound: i64) -> i64 {
+        (self.next() >> 1).cast_signed() % bound
+    }
+
+    fn among(&mut self, extreme: i64, least: i64, most: i64) -> i64 {
+        match extreme {
+            0 => least,
+            1 => most,
+            _ => self.below(20_001) - 10_000,
+        }
+    }
+}
