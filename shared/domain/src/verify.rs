@@ -218,9 +218,9 @@ impl Verdict {
             format!("{}: {}{remedy}", problem.kind, problem.sentence)
         };
         let problems: Vec<String> = self.problems.iter().map(problem).collect();
-        let note = self.note.iter().map(|note| format!("{note}. ")).collect::<String>();
-        let count = if problems.len() > 1 { format!("{} rules are broken. ", problems.len()) } else { String::new() };
-        format!("{note}{count}{}", problems.join(". "))
+        let count = (problems.len() > 1).then(|| format!("{} rules are broken", problems.len()));
+        let told: Vec<String> = self.note.clone().into_iter().chain(count).chain(problems).collect();
+        told.join(". ")
     }
 }
 

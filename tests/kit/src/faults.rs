@@ -127,9 +127,14 @@ impl World {
 
     /// Makes what is due later due now, so that sweep wakes it without minutes of waiting.
     pub async fn make_due(&self, partition: &Partition) -> Result<()> {
+        self.make_due_named(partition.dataset.name(), &partition.name()).await
+    }
+
+    /// The same for a partition by its name, for datasets that [`crate::Dataset`] doesn't know.
+    pub async fn make_due_named(&self, dataset: &str, partition: &str) -> Result<()> {
         let update = self.dynamodb.update_item().table_name(self.stack.output("TableName")?);
-        let update = update.key("pk", AttributeValue::S(format!("DATASET#{}", partition.dataset.name())));
-        let update = update.key("sk", AttributeValue::S(format!("PARTITION#{}", partition.name())));
+        let update = update.key("pk", AttributeValue::S(format!("DATASET#{dataset}")));
+        let update = update.key("sk", AttributeValue::S(format!("PARTITION#{partition}")));
         let update =
             update.update_expression("SET due_at = :now REMOVE not_before").condition_expression("due_at > :now");
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();

@@ -5,6 +5,7 @@
 //!
 //! - [`world`]: a stack of one's own in the one cloud of the process, the operator's command, faults;
 //! - [`dataset`], [`orders`], [`files`]: what is put into S3;
+//! - [`producers`]: jobs and services that write lakes, each as its calls of S3;
 //! - [`source`], [`state`], [`target`]: what is seen of S3, of table and queues, of Redshift;
 //! - [`story`]: waiting for what must become true, and everything that helps when it doesn't.
 
@@ -12,6 +13,7 @@ pub mod dataset;
 pub mod faults;
 pub mod files;
 pub mod orders;
+pub mod producers;
 pub mod source;
 pub mod state;
 pub mod story;
@@ -20,6 +22,7 @@ pub mod world;
 
 pub use dataset::{Dataset, Partition};
 pub use orders::{Order, Return};
+pub use producers::Producer;
 pub use story::PATIENCE;
 pub use tidemark_local::LocalCloud;
 pub use world::{Settings, Told, World};

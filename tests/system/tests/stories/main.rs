@@ -10,4 +10,5 @@ mod faults;
 mod guards;
 mod hostile_keys;
 mod main_job;
+mod producers;
 mod replays;
