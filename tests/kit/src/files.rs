@@ -3,6 +3,9 @@
 //! The rows are the oracle's: what stands in the target is held against them, and never against what a reader of the product
 //! made of the files.
 
+mod avro;
+mod orc;
+
 use std::io::Write;
 use std::sync::Arc;
 
@@ -24,17 +27,27 @@ use parquet::file::properties::WriterProperties;
 pub enum Format {
     /// Apache Parquet.
     Parquet,
+    /// Apache ORC.
+    Orc,
     /// Comma-separated values with a header of one line.
     Csv,
+    /// An object a line.
+    Json,
+    /// Avro's container files, of plain types: Redshift knows no logical ones.
+    Avro,
 }
 
-/// How its bytes are made fewer: of Parquet the pages, of text the whole file.
+/// How its bytes are made fewer: of Parquet, ORC and Avro parts of the file, of text the whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Compression {
     /// Not at all.
     Plain,
     /// gzip.
     Gzip,
+    /// bzip2.
+    Bzip2,
+    /// Deflate: what ORC calls zlib.
+    Deflate,
     /// Snappy: the usual one of columnar files.
     Snappy,
     /// Zstandard.
@@ -101,12 +114,17 @@ pub struct Table {
 impl Format {
     /// Each of them.
     pub const ALL: [Self; 2] = [Self::Parquet, Self::Csv];
+    /// Those that no definition may have yet.
+    pub const LATER: [Self; 3] = [Self::Orc, Self::Json, Self::Avro];
 
     /// As `format` of a definition has it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Parquet => "parquet",
+            Self::Orc => "orc",
             Self::Csv => "csv",
+            Self::Json => "json",
+            Self::Avro => "avro",
         }
     }
 
@@ -114,7 +132,10 @@ impl Format {
     pub fn compressions(self) -> &'static [Compression] {
         match self {
             Self::Parquet => &[Compression::Plain, Compression::Snappy, Compression::Gzip, Compression::Zstd],
+            Self::Orc => &[Compression::Plain, Compression::Deflate, Compression::Snappy, Compression::Zstd],
             Self::Csv => &[Compression::Plain, Compression::Gzip],
+            Self::Json => &[Compression::Plain, Compression::Gzip, Compression::Bzip2, Compression::Zstd],
+            Self::Avro => &[Compression::Plain, Compression::Deflate, Compression::Snappy],
         }
     }
 }
@@ -125,6 +146,8 @@ impl Compression {
         match self {
             Self::Plain => "none",
             Self::Gzip => "gzip",
+            Self::Bzip2 => "bzip2",
+            Self::Deflate => "deflate",
             Self::Snappy => "snappy",
             Self::Zstd => "zstd",
         }
@@ -177,11 +200,50 @@ fn decimal_text(unscaled: i128, scale: u8) -> String {
 
 /// A file with these rows.
 pub fn write(format: Format, compression: Compression, table: &Table) -> Result<Vec<u8>> {
-    match (format, compression) {
-        (Format::Parquet, _) => parquet(table, compression),
+    match format {
+        Format::Parquet => parquet(table, compression),
+        Format::Orc => orc::write(table, compression),
         // NULL is `\N`, as Redshift has it unless told otherwise.
-        (Format::Csv, _) => write_csv_as(compression, table, b',', b'"', "\\N"),
+        Format::Csv => write_csv_as(compression, table, b',', b'"', "\\N"),
+        Format::Json => compressed(&json(table)?, compression),
+        Format::Avro => avro::write(table, compression),
     }
+}
+
+/// A whole file, compressed as COPY's options know it.
+pub fn compressed(bytes: &[u8], compression: Compression) -> Result<Vec<u8>> {
+    match compression {
+        Compression::Plain => Ok(bytes.to_vec()),
+        Compression::Gzip => gzip(bytes),
+        Compression::Bzip2 => {
+            let mut encoder = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::default());
+            encoder.write_all(bytes)?;
+            Ok(encoder.finish()?)
+        }
+        Compression::Zstd => Ok(zstd::encode_all(bytes, 0)?),
+        Compression::Snappy | Compression::Deflate => bail!("no whole file is compressed with {}", compression.name()),
+    }
+}
+
+/// An object a line: numbers and truth values bare, all else as strings, null for NULL.
+fn json(table: &Table) -> Result<Vec<u8>> {
+    let mut out = Vec::new();
+    for row in &table.rows {
+        let mut before = '{';
+        for ((name, _), cell) in table.columns.iter().zip(row) {
+            write!(out, "{before}{}:", serde_json::to_string(name)?)?;
+            before = ',';
+            match (cell, cell.text()) {
+                (_, None) => write!(out, "null")?,
+                (Cell::Bool(_) | Cell::Int(_) | Cell::Decimal(..) | Cell::Float(_), Some(text)) => {
+                    write!(out, "{text}")?
+                }
+                (_, Some(text)) => write!(out, "{}", serde_json::to_string(&text)?)?,
+            }
+        }
+        writeln!(out, "}}")?;
+    }
+    Ok(out)
 }
 
 /// A CSV file with a delimiter, a quote and a text for NULL of one's own.
@@ -191,12 +253,7 @@ pub fn write_csv_as(compression: Compression, table: &Table, delimiter: u8, quot
     for row in &table.rows {
         writer.write_record(row.iter().map(|cell| cell.text().unwrap_or_else(|| null.to_owned())))?;
     }
-    let plain = writer.into_inner()?;
-    match compression {
-        Compression::Plain => Ok(plain),
-        Compression::Gzip => gzip(&plain),
-        other => bail!("no csv file is compressed with {}", other.name()),
-    }
+    compressed(&writer.into_inner()?, compression)
 }
 
 fn gzip(bytes: &[u8]) -> Result<Vec<u8>> {
@@ -211,6 +268,7 @@ fn parquet(table: &Table, compression: Compression) -> Result<Vec<u8>> {
         Compression::Gzip => Codec::GZIP(parquet::basic::GzipLevel::default()),
         Compression::Snappy => Codec::SNAPPY,
         Compression::Zstd => Codec::ZSTD(parquet::basic::ZstdLevel::default()),
+        Compression::Bzip2 | Compression::Deflate => bail!("no parquet file is compressed with {}", compression.name()),
     };
     let batch = record_batch(table)?;
     let properties = WriterProperties::builder().set_compression(codec).build();
@@ -332,7 +390,7 @@ mod tests {
         let names = [("a", Type::BigInt), ("b", Type::Varchar(20)), ("c", Type::Timestamp)];
         let columns = names.map(|(name, kind)| (name.to_owned(), kind)).to_vec();
         let table = Table { columns, rows: vec![cells] };
-        for format in Format::ALL {
+        for format in Format::ALL.into_iter().chain(Format::LATER) {
             for compression in format.compressions() {
                 assert!(!write(format, *compression, &table).unwrap().is_empty());
             }
