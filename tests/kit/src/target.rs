@@ -81,11 +81,10 @@ impl World {
     pub async fn inventory(&self, landed: &Landed) -> Result<BTreeMap<String, String>> {
         let bucket = self.stack.output("ControlBucketName")?;
         let mut files = BTreeMap::new();
-        for part in 0.. {
+        let index = self.object(bucket, &format!("{}index.json", landed.inventory)).await?;
+        let index: Value = serde_json::from_slice(&index).context("the inventory's index is no JSON")?;
+        for part in 0..index["parts"].as_array().map_or(0, Vec::len) {
             let lines = self.object(bucket, &format!("{}part-{part:06}.jsonl", landed.inventory)).await?;
-            if lines.is_empty() {
-                break;
-            }
             for entry in serde_json::Deserializer::from_slice(&lines).into_iter::<Value>() {
                 let entry = entry.context("the inventory holds a line that is no JSON")?;
                 let text = |name: &str| {

@@ -57,6 +57,9 @@ pub struct Whole {
 struct Progress {
     spellings: Vec<String>,
     parts: Vec<Digest>,
+    /// Hashes of the parts as they were stored.
+    #[serde(default)]
+    stored: Vec<Digest>,
     last_key: Option<String>,
     objects: u64,
     bytes: u64,
@@ -98,7 +101,7 @@ pub async fn build(listing: &Listing<'_>, has_time: &(dyn Fn() -> bool + Sync)) 
         }
     }
     previous.finish(|entry| progress.miss(entry)).await?;
-    previous.put(&listing.inventory, progress.parts.len(), &[]).await?;
+    previous.seal(&listing.inventory, &progress.stored).await?;
     let rows = matches!(definition.format, Format::Parquet).then_some(progress.rows);
     let listed = Listed {
         digest: digest(&definition.rows_hash_part(), &progress.parts),
@@ -135,7 +138,8 @@ async fn add(
             return Ok(drifted);
         }
     }
-    previous.put(&listing.inventory, progress.parts.len(), &entries).await?;
+    let stored = previous.put(&listing.inventory, progress.parts.len(), &entries).await?;
+    progress.stored.push(stored);
     progress.parts.push(part_digest(&entries));
     progress.objects += entries.len() as u64;
     progress.bytes += entries.iter().map(|entry| entry.size).sum::<u64>();
@@ -181,7 +185,10 @@ fn progress_key(inventory: &str) -> String {
 async fn load(listing: &Listing<'_>) -> Result<Progress, Error> {
     let key = progress_key(&listing.inventory);
     let Some(bytes) = listing.objects.get(listing.control_bucket, &key).await? else { return Ok(Progress::default()) };
-    serde_json::from_slice(&bytes).map_err(|error| Error::Stored { what: key, why: error.to_string() })
+    let progress: Progress =
+        serde_json::from_slice(&bytes).map_err(|error| Error::Stored { what: key, why: error.to_string() })?;
+    // A version before kept no hashes: its listing begins anew.
+    Ok(if progress.stored.len() == progress.parts.len() { progress } else { Progress::default() })
 }
 
 async fn store(listing: &Listing<'_>, progress: &Progress) -> Result<(), Error> {

@@ -1,8 +1,14 @@
 //! The parts of a stored inventory, read one after the other.
+//!
+//! `index.json`, written last, tells how many parts there are and the hash of each: what is missing, cut short or damaged is an
+//! error that names the object, and never read as fewer objects than were listed. Else a guard against objects that are gone
+//! would count none.
 
 use std::cmp::Ordering;
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use tidemark_domain::id::Digest;
 use tidemark_domain::inventory::{Entry, from_lines, to_lines};
 
 use crate::error::Error;
@@ -13,9 +19,15 @@ pub struct Parts<'a> {
     objects: &'a dyn Objects,
     bucket: &'a str,
     inventory: Option<String>,
+    index: Option<Index>,
     part: usize,
-    ended: bool,
     entries: std::iter::Peekable<std::vec::IntoIter<Entry>>,
+}
+
+/// The hashes of the parts' bytes, in their order.
+#[derive(Debug, Serialize, Deserialize)]
+struct Index {
+    parts: Vec<Digest>,
 }
 
 /// The key of a part.
@@ -23,28 +35,59 @@ fn part_key(inventory: &str, part: usize) -> String {
     format!("{inventory}part-{part:06}.jsonl")
 }
 
+fn index_key(inventory: &str) -> String {
+    format!("{inventory}index.json")
+}
+
 impl<'a> Parts<'a> {
     /// From the first entry; without an inventory there is none.
     pub fn new(objects: &'a dyn Objects, bucket: &'a str, inventory: Option<String>) -> Self {
-        Self { objects, bucket, inventory, part: 0, ended: false, entries: Vec::new().into_iter().peekable() }
+        Self { objects, bucket, inventory, index: None, part: 0, entries: Vec::new().into_iter().peekable() }
     }
 
-    /// Stores a part; the first has number 0. An empty one ends the inventory, whatever an attempt before left behind it.
-    pub async fn put(&self, inventory: &str, part: usize, entries: &[Entry]) -> Result<(), Error> {
-        Ok(self.objects.put(self.bucket, &part_key(inventory, part), Bytes::from(to_lines(entries))).await?)
+    /// Stores a part, the first of which has number 0; gives its hash, for the index.
+    pub async fn put(&self, inventory: &str, part: usize, entries: &[Entry]) -> Result<Digest, Error> {
+        let bytes = Bytes::from(to_lines(entries));
+        let hash = Digest::of([bytes.as_ref()]);
+        self.objects.put(self.bucket, &part_key(inventory, part), bytes).await?;
+        Ok(hash)
+    }
+
+    /// Stores the index: the inventory is whole. What an attempt before left behind it isn't part of it.
+    pub async fn seal(&self, inventory: &str, parts: &[Digest]) -> Result<(), Error> {
+        let key = index_key(inventory);
+        let index = serde_json::to_vec(&Index { parts: parts.to_vec() });
+        let index = index.map_err(|error| Error::Stored { what: key.clone(), why: error.to_string() })?;
+        Ok(self.objects.put(self.bucket, &key, Bytes::from(index)).await?)
     }
 
     /// The whole next part, or `None` at the end.
     pub async fn next_part(&mut self) -> Result<Option<Vec<Entry>>, Error> {
-        let Some(inventory) = self.inventory.as_deref().filter(|_| !self.ended) else { return Ok(None) };
+        let Some(inventory) = self.inventory.as_deref() else { return Ok(None) };
+        let index = match self.index.take() {
+            Some(index) => index,
+            None => serde_json::from_slice(&self.stored(&index_key(inventory)).await?)
+                .map_err(|error| self.unreadable(&index_key(inventory), error.to_string()))?,
+        };
+        let hash = self.index.insert(index).parts.get(self.part).cloned();
+        let Some(hash) = hash else { return Ok(None) };
         let key = part_key(inventory, self.part);
-        let Some(bytes) = self.objects.get(self.bucket, &key).await? else { return Ok(None) };
+        let bytes = self.stored(&key).await?;
+        if Digest::of([bytes.as_ref()]) != hash {
+            return Err(self.unreadable(&key, "it isn't as it was written; put it back".to_owned()));
+        }
         self.part += 1;
-        let unreadable = |why: String| Error::Stored { what: format!("s3://{}/{key}", self.bucket), why };
-        let text = std::str::from_utf8(&bytes).map_err(|error| unreadable(error.to_string()))?;
-        let entries = from_lines(text).map_err(unreadable)?;
-        self.ended = entries.is_empty();
-        Ok(Some(entries).filter(|_| !self.ended))
+        let text = std::str::from_utf8(&bytes).map_err(|error| self.unreadable(&key, error.to_string()))?;
+        from_lines(text).map(Some).map_err(|why| self.unreadable(&key, why))
+    }
+
+    async fn stored(&self, key: &str) -> Result<Bytes, Error> {
+        let bytes = self.objects.get(self.bucket, key).await?;
+        bytes.ok_or_else(|| self.unreadable(key, "it is gone; put it back".to_owned()))
+    }
+
+    fn unreadable(&self, key: &str, why: String) -> Error {
+        Error::Stored { what: format!("s3://{}/{key}", self.bucket), why }
     }
 
     /// The next entry, left in place.
