@@ -5,6 +5,7 @@
 mod cases;
 mod faults;
 mod guards;
+mod hostile;
 mod limits;
 mod modes;
 mod outages;
