@@ -1,6 +1,6 @@
 //! A stored inventory that was damaged is refused, whatever happened to it; it is never read as one of fewer objects.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "what fails here fails the test")]
+#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 use bytes::Bytes;
 use jiff::Timestamp;

@@ -6,9 +6,7 @@ use tidemark_kit::files::{Compression, Format, Type};
 use crate::layout::{LAYOUTS, Layout, Part};
 use crate::mode::Mode;
 use crate::rows;
-
-/// Where all targets are.
-pub(crate) const SCHEMA: &str = "shapes";
+use crate::stage::SCHEMA;
 
 /// A format, a compression, a layout and a mode.
 #[derive(Debug, Clone, Copy)]

@@ -7,6 +7,7 @@ use tidemark_kit::files::{self, Cell, Table};
 use crate::combination::Combination;
 use crate::mode::Mode;
 use crate::rows;
+use crate::stage::SCHEMA;
 
 /// Rows of a file.
 const ROWS: i64 = 12;
@@ -84,7 +85,7 @@ impl Lake {
         let terms = parts.map(|part| format!("{} = '{}'", part.column, part.value[which as usize].replace('\'', "''")));
         let terms: Vec<String> = terms.collect();
         let (columns, terms) = (columns.join(", "), terms.join(" AND "));
-        format!("SELECT {columns} FROM {}.{} WHERE {terms}", crate::combination::SCHEMA, self.combination.name())
+        format!("SELECT {columns} FROM {}.{} WHERE {terms}", SCHEMA, self.combination.name())
     }
 
     /// In the target those of the files come first.

@@ -1,4 +1,5 @@
-//! `cargo shapes`: every format × compression × layout × mode on the local cloud, with the real functions; ends in one line.
+//! `cargo shapes`: every format × compression × layout × mode, and every producer, on the local cloud with the real functions;
+//! ends in one line.
 //!
 //! A combination is a dataset. What its owner may not write is right if the definition is refused for the reason it should
 //! be. All others are applied to one stack and loaded twice: two files and a neighbouring partition, then one file
@@ -11,8 +12,10 @@ mod lake;
 mod layout;
 mod mode;
 mod play;
+mod produce;
 mod report;
 mod rows;
+mod stage;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -20,6 +23,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 use clap::Parser;
+use tidemark_kit::Producer;
 use tidemark_local::workspace_root;
 
 use combination::{Combination, Validity};
@@ -29,7 +33,7 @@ use report::{Outcome, Report};
 #[derive(Debug, Parser)]
 #[command(name = "cargo shapes", version, after_help = "Exits 1 when a combination isn't right.")]
 struct Arguments {
-    /// Only combinations that have this in their name, such as `csv`, `gzip`, `spellings`, `replace`
+    /// Only combinations that have this in their name, such as `csv_gzip`, `hour`, `replace`, `producer`
     #[arg(long, default_value = "")]
     only: String,
     /// Where the report goes, as JSON
@@ -61,6 +65,9 @@ async fn shapes(arguments: &Arguments) -> Result<bool> {
         }
     }
     play::play(&valid, &mut report).await?;
+    let producers =
+        Producer::ALL.into_iter().filter(|one| format!("producer {}", one.name()).contains(&arguments.only));
+    produce::play(&producers.collect::<Vec<_>>(), &mut report).await?;
     let path = arguments.report.clone().unwrap_or_else(|| workspace_root().join(".local/shapes.json"));
     report.write(&path)?;
     println!("{}", report.table());

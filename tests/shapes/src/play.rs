@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use futures::stream::{self, StreamExt, TryStreamExt};
-use tidemark_kit::{Settings, World};
+use tidemark_kit::World;
 use tokio_postgres::{Client, SimpleQueryMessage};
 
-use crate::combination::{Combination, SCHEMA};
+use crate::combination::Combination;
 use crate::lake::{Lake, Row, Which};
 use crate::mode::Mode;
 use crate::report::{Outcome, Report};
+use crate::stage::{self, SCHEMA};
 
 /// Files put at once.
 const AT_ONCE: usize = 16;
@@ -28,7 +29,11 @@ pub(crate) async fn play(combinations: &[Combination], report: &mut Report) -> R
         return Ok(());
     }
     let began = Instant::now();
-    let world = deploy(combinations).await?;
+    let world = stage::deploy(
+        combinations.iter().map(Combination::definition).collect(),
+        combinations.iter().map(Combination::create_target).collect(),
+    )
+    .await?;
     println!("{} combinations are applied after {:.0} s", combinations.len(), began.elapsed().as_secs_f64());
     let sql = world.connect().await?;
     let mut lakes: Vec<Lake> = combinations.iter().map(|combination| Lake::new(*combination)).collect();
@@ -43,16 +48,6 @@ pub(crate) async fn play(combinations: &[Combination], report: &mut Report) -> R
         report.add(&lake.combination, Outcome::Right);
     }
     Ok(())
-}
-
-async fn deploy(combinations: &[Combination]) -> Result<World> {
-    let world = World::deploy(&Settings::default()).await?;
-    let targets: Vec<String> = combinations.iter().map(Combination::create_target).collect();
-    world.execute(&format!("CREATE SCHEMA {SCHEMA}; {};", targets.join("; "))).await?;
-    world.tidemark_well(&["init"]).await?;
-    let definitions: Vec<String> = combinations.iter().map(Combination::definition).collect();
-    world.apply(&definitions.join("\n")).await?;
-    Ok(world)
 }
 
 /// Puts these files of each and waits; gives those that became right, and tells of the others.

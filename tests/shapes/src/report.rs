@@ -1,7 +1,6 @@
 //! What came of each combination: a table, the wrong ones in words, one line with the figures.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
@@ -23,13 +22,24 @@ pub(crate) enum Outcome {
     Wrong(String),
 }
 
+impl Outcome {
+    fn word(&self) -> &'static str {
+        match self {
+            Self::Right => "right",
+            Self::Refused => "refused",
+            Self::Wrong(_) => "WRONG",
+        }
+    }
+}
+
 #[derive(Debug, Serialize)]
 struct Line {
     name: String,
     #[serde(skip)]
     row: String,
+    /// A producer has none.
     #[serde(skip)]
-    column: &'static str,
+    column: Option<&'static str>,
     outcome: Outcome,
 }
 
@@ -41,37 +51,35 @@ impl Report {
     pub(crate) fn add(&mut self, combination: &Combination, outcome: Outcome) {
         let (format, compression) = (combination.format.name(), combination.compression.name());
         let row = format!("{format:<8} {compression:<7} {}", combination.mode.name());
-        self.0.push(Line { name: combination.name(), row, column: combination.layout.name, outcome });
+        self.0.push(Line { name: combination.name(), row, column: Some(combination.layout.name), outcome });
     }
 
-    /// A row for each format, compression and mode, a column for each layout; below it what is wrong.
+    pub(crate) fn add_producer(&mut self, name: &str, outcome: Outcome) {
+        self.0.push(Line { name: format!("producer {name}"), row: String::new(), column: None, outcome });
+    }
+
+    /// A row for each format, compression and mode, a column for each layout; the producers; below it what is wrong.
     pub(crate) fn table(&self) -> String {
-        let columns: BTreeSet<&str> = self.0.iter().map(|line| line.column).collect();
+        let columns: BTreeSet<&str> = self.0.iter().filter_map(|line| line.column).collect();
         let mut rows: BTreeMap<&str, BTreeMap<&str, &str>> = BTreeMap::new();
         for line in &self.0 {
-            let word = match line.outcome {
-                Outcome::Right => "right",
-                Outcome::Refused => "refused",
-                Outcome::Wrong(_) => "WRONG",
-            };
-            rows.entry(&line.row).or_default().insert(line.column, word);
+            if let Some(column) = line.column {
+                rows.entry(&line.row).or_default().insert(column, line.outcome.word());
+            }
         }
-        let mut table = format!("\n{:<28}", "");
-        for column in &columns {
-            let _ = write!(table, " {column:>11}");
-        }
+        let mut lines = vec![format!("\n{:<28}", "")];
+        lines[0].extend(columns.iter().map(|column| format!(" {column:>11}")));
         for (row, words) in rows {
-            let _ = write!(table, "\n{row:<28}");
-            for column in &columns {
-                let _ = write!(table, " {:>11}", words.get(column).copied().unwrap_or(""));
-            }
+            let words = columns.iter().map(|column| format!(" {:>11}", words.get(column).copied().unwrap_or("")));
+            lines.push(format!("{row:<28}{}", words.collect::<Vec<_>>().concat()));
         }
-        for line in &self.0 {
-            if let Outcome::Wrong(why) = &line.outcome {
-                let _ = write!(table, "\nWRONG {}: {why}", line.name);
-            }
-        }
-        table
+        let producers = self.0.iter().filter(|line| line.column.is_none());
+        lines.extend(producers.map(|line| format!("{:<28} {:>11}", line.name, line.outcome.word())));
+        lines.extend(self.0.iter().filter_map(|line| match &line.outcome {
+            Outcome::Wrong(why) => Some(format!("WRONG {}: {why}", line.name)),
+            _ => None,
+        }));
+        lines.join("\n")
     }
 
     /// The figures.
@@ -91,5 +99,23 @@ impl Report {
 
     fn wrong(&self) -> usize {
         self.0.iter().filter(|line| matches!(line.outcome, Outcome::Wrong(_))).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_that_is_wrong_is_told_and_counted() {
+        let mut report = Report::default();
+        assert!(!report.is_right(), "nothing was played");
+        report.add_producer("spark", Outcome::Right);
+        assert!(report.is_right());
+        report.add(&Combination::all()[0], Outcome::Refused);
+        report.add(&Combination::all()[1], Outcome::Wrong("a row too many".to_owned()));
+        assert_eq!(report.line(), "combinations 3, right 2, wrong 1");
+        assert!(!report.is_right());
+        assert!(report.table().ends_with(": a row too many"), "{}", report.table());
     }
 }

@@ -107,7 +107,7 @@ impl Message {
             .records
             .iter()
             .map(|record| {
-                let key: String = record.key.bytes().map(|byte| format!("%{byte:02X}")).collect();
+                let key = record.key.bytes().map(|byte| format!("%{byte:02X}")).collect::<Vec<_>>().concat();
                 let s3 = json!({ "bucket": { "name": record.bucket }, "object": { "key": key, "size": 1 } });
                 json!({ "eventVersion": "2.1", "eventName": record.event.0, "s3": s3 })
             })
