@@ -87,10 +87,12 @@ fn write_partitions(text: &mut String, dataset: &DatasetPlan) {
         let names: Vec<&str> = dataset.marks.iter().map(PartitionName::as_str).collect();
         let _ = writeln!(text, "  marks {}{}", count(names.len(), "partition"), named(&names));
     }
-    if dataset.stay > 0 {
-        let _ =
-            writeln!(text, "  leaves {} as they are: they lie before the lookback", count(dataset.stay, "partition"));
+    if !dataset.stay.is_empty() {
+        let names: Vec<&str> = dataset.stay.iter().map(PartitionName::as_str).collect();
+        let partitions = count(names.len(), "partition");
+        let _ = writeln!(text, "  leaves {partitions} that lie before the lookback as they are{}", named(&names));
     }
+    write_sample(text, dataset);
     if dataset.not_yielded > 0 {
         let partitions = count(dataset.not_yielded, "partition");
         let _ = writeln!(text, "  {WARN}leaves{PLAIN} {partitions} that the layout no longer yields: their rows stay");
@@ -109,6 +111,29 @@ fn write_partitions(text: &mut String, dataset: &DatasetPlan) {
         count(names.len(), "partition"),
         named(&names)
     );
+}
+
+/// What a look at some of the files showed, where the definition reads them otherwise than before.
+fn write_sample(text: &mut String, dataset: &DatasetPlan) {
+    let Some(sample) = dataset.sample.as_ref().filter(|_| !dataset.marks.is_empty()) else { return };
+    if sample.files == 0 {
+        text.push_str("  its files don't tell their columns; those that don't fit park their partition, by name\n");
+        return;
+    }
+    let (files, partitions) = (count(sample.files, "file"), count(sample.partitions, "partition"));
+    let looked = format!("looked at {files} of {partitions}, the oldest and the newest of each");
+    if sample.misfits.is_empty() {
+        let _ = writeln!(text, "  {looked}: all fit");
+        return;
+    }
+    let parks = count(sample.misfits.len(), "partition");
+    let _ = writeln!(text, "  {looked}: {WARN}{parks} would be parked{PLAIN} for files that don't fit");
+    for misfit in sample.misfits.iter().take(NAMED) {
+        let _ = writeln!(text, "    {}: {}", misfit.partition, misfit.why);
+    }
+    if sample.misfits.len() > NAMED {
+        let _ = writeln!(text, "    and {} more", sample.misfits.len() - NAMED);
+    }
 }
 
 fn named(names: &[&str]) -> String {
@@ -181,6 +206,11 @@ fn dataset_json(dataset: &DatasetPlan) -> Value {
         "marks": dataset.marks,
         "stay": dataset.stay,
         "not_yielded": dataset.not_yielded,
+        "sample": dataset.sample.as_ref().map(|sample| json!({
+            "files": sample.files,
+            "partitions": sample.partitions,
+            "misfits": sample.misfits.iter().map(|m| json!({ "partition": m.partition, "why": m.why })).collect::<Vec<_>>(),
+        })),
         "foreign_rows": foreign,
     })
 }

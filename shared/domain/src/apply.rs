@@ -86,6 +86,14 @@ pub struct Comparison {
     pub marks: bool,
 }
 
+impl Comparison {
+    /// Whether files that lay there before are read otherwise than before, so that some may not fit any more.
+    pub fn changes_files(&self) -> bool {
+        let of_files = ["columns", "format", "source"];
+        self.differences.iter().any(|difference| of_files.contains(&difference.setting.as_str()))
+    }
+}
+
 /// Holds the file against what is stored, dataset by dataset, in the order of their names.
 pub fn compare(file: &[Definition], stored: &BTreeMap<DatasetName, Stored>) -> Vec<Comparison> {
     let mut comparisons: Vec<Comparison> =

@@ -4,6 +4,7 @@
 //! goes on.
 
 mod carry_out;
+mod sample;
 mod source;
 mod survey;
 
@@ -21,6 +22,7 @@ use crate::ports::{ObjectError, QueueError, StateError};
 use crate::run::RunError;
 
 pub use carry_out::{Done, carry_out};
+pub use sample::{Misfit, Sample};
 pub use survey::survey;
 
 /// What is to be put in force, and how.
@@ -68,10 +70,12 @@ pub struct DatasetPlan {
     pub ownership: Option<Ownership>,
     /// Partitions that will be marked.
     pub marks: Vec<PartitionName>,
-    /// So many partitions have been built and stay as they are, since they lie before the lookback.
-    pub stay: usize,
+    /// Partitions that have been built and stay as they are, since they lie before the lookback.
+    pub stay: Vec<PartitionName>,
     /// So many partitions have been built that the layout no longer yields; their rows stay.
     pub not_yielded: usize,
+    /// What a look at the files of the partitions that will be marked showed; `None` where nothing about them changes.
+    pub sample: Option<Sample>,
     /// Partitions of the target with rows that nobody of ours wrote.
     pub foreign: Vec<ForeignRows>,
     /// Not all of the target was looked at for such rows.
@@ -132,6 +136,9 @@ pub enum ApplyError {
     /// No SQL could be made.
     #[error(transparent)]
     Sql(#[from] SqlError),
+    /// The files could not be looked at.
+    #[error("a file could not be looked at: {0}")]
+    Files(String),
     /// An answer that wasn't asked for.
     #[error(transparent)]
     Row(#[from] RowError),

@@ -68,7 +68,18 @@ impl Redshift {
         if sql.contains("information_schema.columns") {
             let asked = |table: &str| sql.contains(&format!("table_name = '{table}'"));
             let rows = self.columns.iter().filter(|(_, table, _)| asked(table));
-            return Ok(rows.map(|(s, t, c)| vec![text(s), text(t), text(c), Field::Long(0)]).collect());
+            let of = |(s, t, column): &(String, String, &'static str)| {
+                let (name, sql_type) = column.split_once(' ').unwrap_or((column, "date"));
+                let (words, length) = match sql_type.split_once('(') {
+                    Some((words, length)) => (words, Field::Long(length.trim_end_matches(')').parse().unwrap())),
+                    None => (sql_type, Field::Null),
+                };
+                let decimal = words == "numeric";
+                let digits = if decimal { [Field::Long(12), Field::Long(2)] } else { [Field::Null, Field::Null] };
+                let row = vec![text(s), text(t), text(name), Field::Long(0), text(words), length];
+                row.into_iter().chain(digits).collect()
+            };
+            return Ok(rows.map(of).collect());
         }
         if sql.contains("SELECT 'sales.orders', stack") {
             let guards = self.guards.iter();
@@ -154,8 +165,9 @@ impl World {
         {
             let mut redshift = redshift.0.lock().unwrap();
             redshift.version = Some(1);
-            redshift.columns =
-                ["order_id", "amount", "dt"].map(|column| ("sales".into(), "orders".into(), column)).into();
+            redshift.columns = ["order_id bigint", "amount numeric", "dt date"]
+                .map(|column| ("sales".into(), "orders".into(), column))
+                .into();
         }
         let ports = Ports {
             state: Arc::new(state.clone()),
@@ -328,10 +340,13 @@ async fn conduct_changes_without_a_mark_and_bounds_raise_the_epoch_first() {
     assert_eq!(world.head().epoch, Epoch(1));
 
     let column = longer.replace("type = \"date\"", "type = \"date\"\ncolumn = \"amount_day\"");
-    world.redshift.0.lock().unwrap().columns.push(("sales".into(), "orders".into(), "amount_day"));
+    world.redshift.0.lock().unwrap().columns.push(("sales".into(), "orders".into(), "amount_day date"));
     let plan = world.plan(&column).await;
     assert_eq!(plan.datasets[0].comparison.raises_epoch, ["partition.dt.column"]);
-    assert_eq!((names(&plan), plan.datasets[0].stay), (vec!["dt=2026-11-03"], 1));
+    assert_eq!(
+        (names(&plan), plan.datasets[0].stay.clone()),
+        (vec!["dt=2026-11-03"], vec![id("2026-10-01").partition])
+    );
     assert_eq!(world.apply(&column).await.marked, 1);
     assert_eq!((world.head().epoch, world.guard().2), (Epoch(2), 2));
 }
@@ -351,6 +366,90 @@ async fn a_dataset_that_is_gone_retires_and_may_come_back() {
     assert_eq!((world.head().mode, world.head().epoch), (Mode::Active, Epoch(1)));
 }
 
+/// A Parquet file of these columns, without rows.
+fn parquet_of(columns: &[&str]) -> Bytes {
+    use parquet::file::properties::WriterProperties;
+    use parquet::schema::types::Type;
+    let column = |name: &&str| Type::primitive_type_builder(name, parquet::basic::Type::INT64).build().unwrap();
+    let fields = columns.iter().map(|name| Arc::new(column(name))).collect();
+    let schema = Arc::new(Type::group_type_builder("orders").with_fields(fields).build().unwrap());
+    let properties = Arc::new(WriterProperties::builder().build());
+    let mut bytes = Vec::new();
+    parquet::file::writer::SerializedFileWriter::new(&mut bytes, schema, properties).unwrap().close().unwrap();
+    Bytes::from(bytes)
+}
+
+#[tokio::test]
+async fn a_new_column_tells_which_old_files_it_would_park() {
+    let world = World::new();
+    let whole = ORDERS.replace("amount decimal(12,2)", "amount bigint");
+    world.redshift.0.lock().unwrap().columns.push(("sales".into(), "orders".into(), "note bigint"));
+    world.redshift.0.lock().unwrap().columns[1].2 = "amount bigint";
+    for (key, columns) in [
+        ("orders/dt=2026-11-01/a.parquet", &["order_id", "amount"][..]),
+        ("orders/dt=2026-11-02/a.parquet", &["order_id", "amount", "note"]),
+        ("orders/dt=2026-11-03/a.parquet", &["order_id", "amount", "note"]),
+        ("orders/dt=2026-11-03/b.parquet", &["order_id", "amount"]),
+    ] {
+        world.objects.put("lake-raw", key, parquet_of(columns)).await.unwrap();
+    }
+    world.apply(&whole).await;
+    assert_eq!(world.plan(&whole.replace("3d", "4d")).await.datasets[0].sample, None, "the files are read as before");
+
+    let wider = whole.replace("amount bigint", "amount bigint\", \"note bigint");
+    let plan = world.plan(&wider).await;
+    assert_eq!(plan.problems, [""; 0], "it is told, not refused: the files may be written anew");
+    assert_eq!(names(&plan), ["dt=2026-11-01", "dt=2026-11-02", "dt=2026-11-03"]);
+    let sample = plan.datasets[0].sample.clone().unwrap();
+    assert_eq!((sample.files, sample.partitions), (4, 3));
+    let told: Vec<&str> = sample.misfits.iter().map(|misfit| misfit.partition.as_str()).collect();
+    assert_eq!(told, ["dt=2026-11-01", "dt=2026-11-03"]);
+    for misfit in &sample.misfits {
+        assert!(misfit.why.contains(".parquet") && misfit.why.contains("2 columns"), "{}", misfit.why);
+    }
+    // Another order of the same columns is read otherwise, too.
+    let swapped = whole.replace("\"order_id bigint\", \"amount bigint\"", "\"amount bigint\", \"order_id bigint\"");
+    assert!(!world.plan(&swapped).await.datasets[0].sample.clone().unwrap().misfits.is_empty());
+}
+
+#[tokio::test]
+async fn of_many_partitions_a_hundred_are_looked_at_and_csv_is_not() {
+    let world = World::new();
+    let years = ORDERS.replace("3d", "3650d");
+    let csv = years.replace("parquet", "csv");
+    for n in 0..250 {
+        let day = jiff::civil::date(2026, 1, 1).checked_add(jiff::Span::new().days(n)).unwrap();
+        world
+            .objects
+            .put("lake-raw", &format!("orders/dt={day}/a"), parquet_of(&["order_id", "amount"]))
+            .await
+            .unwrap();
+    }
+    world.apply(&years).await;
+    world.redshift.0.lock().unwrap().columns.push(("sales".into(), "orders".into(), "note bigint"));
+    let sample = async |file: &str| {
+        let wider = file.replace("\"order_id bigint\"", "\"note bigint\", \"order_id bigint\"");
+        world.plan(&wider).await.datasets[0].sample.clone().unwrap()
+    };
+    let looked = sample(&years).await;
+    assert_eq!((looked.files, looked.partitions, looked.misfits.len()), (84, 84, 84), "every third of 250");
+    assert_eq!(sample(&csv).await.files, 0, "its files don't tell their columns");
+}
+
+#[tokio::test]
+async fn a_target_with_narrower_or_other_columns_is_told_before_anything_is_done() {
+    let world = World::new();
+    world.redshift.0.lock().unwrap().columns = ["order_id integer", "amount character varying(20)", "dt date"]
+        .map(|c| ("sales".into(), "orders".into(), c))
+        .into();
+    let problems = world.plan(ORDERS).await.problems;
+    let told = |words: &str| problems.iter().any(|problem| problem.contains(words));
+    assert!(told("`order_id` of sales.orders is integer, which is narrower than the bigint"), "{problems:#?}");
+    assert!(told("`amount` of sales.orders is varchar(20), which doesn't fit the decimal(12,2)"), "{problems:#?}");
+    assert_eq!(problems.len(), 2, "{problems:#?}");
+    assert!(world.state.items().is_empty());
+}
+
 #[tokio::test]
 async fn rows_that_nobody_of_ours_wrote_are_counted() {
     let world = World::new();
@@ -367,7 +466,7 @@ async fn everything_that_speaks_against_it_is_told_at_once() {
     world.put(&["orders/_delta_log/00000000000000000000.json"]).await;
     {
         let mut redshift = world.redshift.0.lock().unwrap();
-        redshift.columns.retain(|(_, _, column)| *column != "amount");
+        redshift.columns.retain(|(_, _, column)| *column != "amount numeric");
         redshift.guards.insert("sales.orders".into(), ("staging".into(), "orders".into(), 7));
         redshift.change("CREATE TABLE IF NOT EXISTS tidemark.\"fence_sales_orders_9070a83f92\" (");
     }
@@ -400,7 +499,7 @@ async fn more_than_a_thousand_marks_at_once_are_refused_by_name() {
     let undated =
         ORDERS.replace("dt={dt}", "n={n}").replace("partition.dt", "partition.n").replace("\"date\"", "\"integer\"");
     let undated = undated.replace("lookback = \"3d\"\n", "");
-    world.redshift.0.lock().unwrap().columns.push(("sales".into(), "orders".into(), "n"));
+    world.redshift.0.lock().unwrap().columns.push(("sales".into(), "orders".into(), "n bigint"));
     for n in 0..1_001 {
         world.put(&[&format!("orders/n={n}/a.parquet")]).await;
     }

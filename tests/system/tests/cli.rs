@@ -65,16 +65,99 @@ async fn apply_shows_then_does_then_has_nothing_to_do() -> Result<()> {
 async fn apply_tells_everything_that_speaks_against_it() -> Result<()> {
     let world = bare().await?;
     world.tidemark_well(&["init"]).await?;
-    world.execute("ALTER TABLE sales.orders DROP COLUMN amount; DROP TABLE sales.returns").await?;
+    world
+        .execute(
+            "ALTER TABLE sales.orders DROP COLUMN amount; DROP TABLE sales.returns; \
+             ALTER TABLE sales.orders ALTER COLUMN customer TYPE varchar(32), ALTER COLUMN ordered_at TYPE date",
+        )
+        .await?;
     world.put("returns/_delta_log/00000000000000000000.json", b"{}".to_vec()).await?;
     let file = world.write_definitions(&Settings::default().definitions)?;
     let told = world.tidemark(&["apply", &file, "--yes"]).await?;
     assert_eq!(code(&told), Some(1), "{told:?}");
-    for words in ["no column `amount`", "no table sales.returns", "Delta Lake table"] {
+    for words in [
+        "no column `amount`; add it to the table as decimal(12,2)",
+        "`customer` of sales.orders is varchar(32), which is narrower than the varchar(64) of the files; alter the table",
+        "`ordered_at` of sales.orders is date, which is narrower than the timestamp of the files",
+        "no table sales.returns",
+        "Delta Lake table",
+    ] {
         assert!(told.out.contains(words), "{words}: {told:?}");
     }
-    assert!(told.err.contains("3 problems, so nothing was changed"), "{told:?}");
+    assert!(told.err.contains("5 problems, so nothing was changed"), "{told:?}");
     assert!(world.tidemark(&["show", "orders", "dt=2026-11-01"]).await?.err.contains("has no dataset orders"));
+    Ok(())
+}
+
+/// First roll-out on a table that somebody filled before: listed, refused day by day, and replaced once that is accepted.
+#[tokio::test]
+async fn a_filled_target_is_rolled_out_on_day_by_day() -> Result<()> {
+    let world = bare().await?;
+    world.tidemark_well(&["init"]).await?;
+    let today = jiff::tz::TimeZone::UTC.to_datetime(jiff::Timestamp::now()).date();
+    let [old, new] = [today.yesterday()?, today].map(|day| Dataset::Orders.day(&day.to_string()));
+    for day in [&old, &new] {
+        world.put_orders(&day.file("a.parquet"), &orders::orders(0, 20)).await?;
+    }
+    let by_hand = format!("SELECT n, 'by hand', 1, NULL, DATE '{}' FROM generate_series(1, 30) n", old.day);
+    world.execute(&format!("INSERT INTO sales.orders (order_id, customer, amount, ordered_at, dt) {by_hand}")).await?;
+    let file = world.write_definitions(&Settings::default().definitions)?;
+
+    let shown = world.tidemark_well(&["apply", &file, "--dry-run"]).await?;
+    let listed = "foreign rows: 30 of 1 partition in the target, written by no batch of ours";
+    assert!(shown.out.contains(listed) && shown.out.contains(&old.name()), "{shown:?}");
+    assert!(shown.out.contains("a rebuild parks for them (foreign_rows)"), "{shown:?}");
+    world.tidemark_well(&["apply", &file, "--yes"]).await?;
+
+    world.wait_true(&new).await?;
+    // Fewer rows than there are waits first, then both are told.
+    let (kind, message) = world.wait_parked(&old).await?;
+    assert_eq!(kind, "foreign_rows", "{message}");
+    assert!(message.contains("2 rules are broken"), "{message}");
+    for words in ["row_drop: 20 rows are staged where the target's partition holds 30", "30 of the target's 30 rows"] {
+        assert!(message.contains(words), "{words}: {message}");
+    }
+    assert_eq!(world.target(&old).await?.rows.len(), 30, "somebody's rows are kept");
+
+    let accept = ["replay", "orders", &old.name(), "--accept", "foreign_rows", "--accept", "row_drop"];
+    world.tidemark_well(&accept).await?;
+    let view = world.wait_true(&old).await?;
+    assert_eq!((view.landed.len(), view.landed[0].deleted_rows), (1, 30));
+    let again = world.tidemark_well(&["apply", &file]).await?;
+    assert!(again.out.contains("nothing to do"), "{again:?}");
+    Ok(())
+}
+
+/// A changed definition tells what is rebuilt, what stays, and which old files its new column would park.
+#[tokio::test]
+async fn a_new_column_is_shown_with_the_files_it_would_park() -> Result<()> {
+    let world = World::new().await?;
+    let today = jiff::tz::TimeZone::UTC.to_datetime(jiff::Timestamp::now()).date();
+    let [past, recent] = ["2026-01-01", &today.to_string()].map(|day| Dataset::Orders.day(day));
+    for day in [&past, &recent] {
+        world.put_orders(&day.file("a.parquet"), &orders::orders(0, 20)).await?;
+        world.wait_true(day).await?;
+    }
+    let before = world.landed(&past).await?;
+    world.execute("ALTER TABLE sales.orders ADD COLUMN channel varchar(16)").await?;
+    let wider = Settings::default()
+        .definitions
+        .replace("\"ordered_at timestamp\"]", "\"ordered_at timestamp\", \"channel varchar(16)\"]");
+    let file = world.write_definitions(&wider)?;
+    let shown = world.tidemark_well(&["apply", &file, "--dry-run"]).await?;
+    for words in [
+        format!("marks 1 partition: {}", recent.name()),
+        format!("leaves 1 partition that lie before the lookback as they are: {}", past.name()),
+        "looked at 1 file of 1 partition, the oldest and the newest of each: 1 partition would be parked".to_owned(),
+        "a.parquet: 4 columns".to_owned(),
+    ] {
+        assert!(shown.out.contains(&words), "{words}: {shown:?}");
+    }
+
+    world.tidemark_well(&["apply", &file, "--yes"]).await?;
+    let (_, message) = world.wait_parked(&recent).await?;
+    assert!(message.contains("a.parquet"), "as it was told: {message}");
+    assert_eq!(world.landed(&past).await?, before, "what lies before the lookback stays");
     Ok(())
 }
 

@@ -3,18 +3,20 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::definition::{ColumnName, Definition, PartKind};
+use crate::definition::{ColumnName, Definition, PartKind, SqlType};
 use crate::id::{BatchId, DatasetName, Epoch, Fence, Generation, PartitionName, StackName};
 use crate::partition::Committed;
 use crate::partition_value::{Partition, PartitionValue};
 use crate::sql::SqlError;
 use crate::sql::rebuild::{CopyRole, CopySource, LastBatch, Request, widest};
-use crate::sql::survey::{RowGroup, TableColumn};
+use crate::sql::survey::{RowGroup, TableColumn, TableType};
 
 /// No statement of a rebuild may be longer; the Data API takes a little more.
 pub const WIDEST_STATEMENT_BYTES: usize = 90_000;
 /// Bytes of the longest value that a partition's name has room for.
 const LONGEST_VALUE: usize = 1_000;
+/// Bytes of a batch's id as text.
+const BATCH_ID_BYTES: u16 = 36;
 
 /// What is wrong with the target's columns. `table` is `None` where there is no such table, or none that may be seen.
 pub fn column_problems(definition: &Definition, table: Option<&[TableColumn]>) -> Vec<String> {
@@ -26,10 +28,18 @@ pub fn column_problems(definition: &Definition, table: Option<&[TableColumn]>) -
     };
     let written = written_columns(definition);
     let mut problems = Vec::new();
-    for column in written.iter().filter(|column| table.iter().all(|there| there.name != ***column)) {
-        problems.push(format!("{dataset}: {target} has no column `{column}`; add it to the table"));
+    for (column, wanted) in &written {
+        let Some(there) = table.iter().find(|there| there.name == **column) else {
+            let add = wanted.as_add();
+            problems.push(format!("{dataset}: {target} has no column `{column}`; add it to the table{add}"));
+            continue;
+        };
+        problems
+            .extend(type_problem(there, *wanted).map(|why| format!("{dataset}: column `{column}` of {target} {why}")));
     }
-    for column in table.iter().filter(|there| there.must_be_written && !written.contains(&&there.name)) {
+    for column in
+        table.iter().filter(|there| there.must_be_written && written.iter().all(|(name, _)| **name != there.name))
+    {
         let name = &column.name;
         problems.push(format!(
             "{dataset}: column `{name}` of {target} is NOT NULL and nothing writes it; add it to `columns`, or give it a default"
@@ -38,12 +48,107 @@ pub fn column_problems(definition: &Definition, table: Option<&[TableColumn]>) -
     problems
 }
 
-/// The columns an insert names.
-fn written_columns(definition: &Definition) -> Vec<&ColumnName> {
-    let files = definition.columns.iter().map(|column| &column.name);
-    let path = definition.parts.iter().filter(|part| !part.in_files).map(|part| &part.column);
-    let provenance = [&definition.provenance.batch_id, &definition.provenance.loaded_at];
-    files.chain(path).chain(provenance.into_iter().flatten()).collect()
+/// What a column of the target has to hold.
+#[derive(Debug, Clone, Copy)]
+enum Wanted {
+    /// Values of a column of the files.
+    Values(SqlType),
+    /// Values of a part of the partition's name.
+    Part(PartKind),
+    /// A batch's id.
+    BatchId,
+    /// The time of a swap.
+    LoadedAt,
+}
+
+impl Wanted {
+    /// How it is added to a table, where its type is known.
+    fn as_add(self) -> String {
+        let sql_type = match self {
+            Self::Values(sql_type) => sql_type.to_string(),
+            Self::Part(PartKind::Date) => "date".to_owned(),
+            Self::Part(PartKind::Integer) => "bigint".to_owned(),
+            Self::Part(PartKind::Timestamp) | Self::LoadedAt => "timestamp".to_owned(),
+            Self::BatchId => format!("varchar({BATCH_ID_BYTES})"),
+            Self::Part(PartKind::Text) => return String::new(),
+        };
+        format!(" as {sql_type}")
+    }
+}
+
+/// The columns an insert names, and what it puts there.
+fn written_columns(definition: &Definition) -> Vec<(&ColumnName, Wanted)> {
+    let files = definition.columns.iter().map(|column| (&column.name, Wanted::Values(column.sql_type)));
+    let path = definition.parts.iter().filter(|part| !part.in_files);
+    let path = path.map(|part| (&part.column, Wanted::Part(part.kind)));
+    let batch_id = definition.provenance.batch_id.iter().map(|column| (column, Wanted::BatchId));
+    let loaded_at = definition.provenance.loaded_at.iter().map(|column| (column, Wanted::LoadedAt));
+    files.chain(path).chain(batch_id).chain(loaded_at).collect()
+}
+
+/// Why a column can't hold every value it is given, and what to do.
+fn type_problem(there: &TableColumn, wanted: Wanted) -> Option<String> {
+    let found = &there.sql_type;
+    let TableType::Known(into) = *found else {
+        // SUPER takes any value; of the others nobody knows.
+        return (found.to_string() != "super")
+            .then(|| format!("is {found}, which no rebuild can write; use another type"));
+    };
+    match wanted {
+        Wanted::Values(from) if holds(into, from) => None,
+        Wanted::Values(from) => {
+            let why = if holds(from, into) { "is narrower than" } else { "doesn't fit" };
+            Some(format!(
+                "is {found}, which {why} the {from} of the files; alter the table, or say {found} in `columns`"
+            ))
+        }
+        Wanted::Part(kind) => {
+            let fits = match kind {
+                PartKind::Date => matches!(into, SqlType::Date | SqlType::Timestamp),
+                PartKind::Integer => integer_digits(into).is_some() || matches!(into, SqlType::Decimal { .. }),
+                PartKind::Text => matches!(into, SqlType::Varchar(_) | SqlType::Char(_)),
+                PartKind::Timestamp => matches!(into, SqlType::Timestamp),
+            };
+            (!fits).then(|| format!("is {found}, but the part's type is {kind}; alter the table, or the part's `type`"))
+        }
+        Wanted::BatchId => {
+            let fits = matches!(into, SqlType::Varchar(bytes) if bytes >= BATCH_ID_BYTES);
+            (!fits).then(|| format!("is {found}, but a batch's id needs varchar({BATCH_ID_BYTES}); alter the table"))
+        }
+        Wanted::LoadedAt => {
+            let fits = matches!(into, SqlType::Timestamp | SqlType::TimestampTz);
+            (!fits).then(|| format!("is {found}, but the time of a load needs timestamp; alter the table"))
+        }
+    }
+}
+
+/// Whether a column of one type holds every value of another, as it is: an insert neither fails nor rounds.
+fn holds(into: SqlType, from: SqlType) -> bool {
+    match (from, into) {
+        (SqlType::SmallInt | SqlType::Integer | SqlType::BigInt, SqlType::Decimal { precision, scale }) => {
+            integer_digits(from).is_some_and(|digits| precision.saturating_sub(scale) >= digits)
+        }
+        (SqlType::SmallInt, SqlType::Real)
+        | (SqlType::SmallInt | SqlType::Integer | SqlType::Real, SqlType::Double)
+        | (SqlType::Date, SqlType::Timestamp) => true,
+        (SqlType::SmallInt | SqlType::Integer | SqlType::BigInt, _) => integer_digits(into) >= integer_digits(from),
+        (SqlType::Decimal { precision: p, scale: s }, SqlType::Decimal { precision, scale }) => {
+            scale >= s && precision.saturating_sub(scale) >= p.saturating_sub(s)
+        }
+        (SqlType::Char(bytes), SqlType::Char(room))
+        | (SqlType::Char(bytes) | SqlType::Varchar(bytes), SqlType::Varchar(room)) => room >= bytes,
+        (from, into) => from == into,
+    }
+}
+
+/// How many decimal digits a whole number of this type may have; `None` for what is no whole number.
+fn integer_digits(sql_type: SqlType) -> Option<u8> {
+    match sql_type {
+        SqlType::SmallInt => Some(5),
+        SqlType::Integer => Some(10),
+        SqlType::BigInt => Some(19),
+        _ => None,
+    }
 }
 
 /// The rows, by partition, that nobody of ours wrote, as a swap counts them: exact where there is a provenance batch id,
@@ -139,23 +244,96 @@ batch_id = "_batch_id"
         parse(ORDERS).unwrap().remove(0)
     }
 
-    fn table(columns: &[(&str, bool)]) -> Vec<TableColumn> {
-        let column =
-            |(name, must): &(&str, bool)| TableColumn { name: ColumnName((*name).into()), must_be_written: *must };
+    /// Columns as `name type`, `!` in front of those that must be written.
+    fn table(columns: &[&str]) -> Vec<TableColumn> {
+        let column = |text: &&str| {
+            let must_be_written = text.starts_with('!');
+            let (name, sql_type) = text.trim_start_matches('!').split_once(' ').unwrap();
+            let sql_type =
+                SqlType::parse(sql_type).map_or_else(|_| TableType::Other(sql_type.into()), TableType::Known);
+            TableColumn { name: ColumnName(name.into()), sql_type, must_be_written }
+        };
         columns.iter().map(column).collect()
     }
 
+    const GOOD: [&str; 5] =
+        ["!order_id bigint", "amount decimal(12,2)", "!dt date", "_batch_id varchar(36)", "note varchar(10)"];
+
     #[test]
     fn a_target_has_every_column_that_is_written_and_none_that_must_be_but_is_not() {
-        let all = [("order_id", true), ("amount", false), ("dt", true), ("_batch_id", false), ("note", false)];
-        assert_eq!(column_problems(&orders(), Some(&table(&all))), [""; 0]);
-        let told = column_problems(&orders(), Some(&table(&[("order_id", true), ("amount", false), ("tenant", true)])));
+        assert_eq!(column_problems(&orders(), Some(&table(&GOOD))), [""; 0]);
+        let there = table(&["!order_id bigint", "amount decimal(12,2)", "!tenant bigint"]);
+        let told = column_problems(&orders(), Some(&there));
         let said = |words: &str| told.iter().any(|problem| problem.contains(words));
         assert_eq!(told.len(), 3, "{told:#?}");
-        assert!(
-            said("no column `dt`") && said("no column `_batch_id`") && said("`tenant` of sales.orders is NOT NULL")
-        );
+        for words in [
+            "sales.orders has no column `dt`; add it to the table as date",
+            "no column `_batch_id`; add it to the table as varchar(36)",
+            "`tenant` of sales.orders is NOT NULL",
+        ] {
+            assert!(said(words), "{words}: {told:#?}");
+        }
         assert!(column_problems(&orders(), None)[0].contains("no table sales.orders"));
+    }
+
+    #[test]
+    fn a_column_that_is_narrower_or_of_another_kind_is_told_with_what_to_do() {
+        for (at, column, words) in [
+            (
+                0,
+                "!order_id integer",
+                "is integer, which is narrower than the bigint of the files; alter the table, or say integer",
+            ),
+            (0, "!order_id varchar(20)", "is varchar(20), which doesn't fit the bigint"),
+            (1, "amount decimal(10,2)", "is narrower than the decimal(12,2)"),
+            (1, "amount double precision", "doesn't fit the decimal(12,2)"),
+            (1, "amount geometry", "is geometry, which no rebuild can write"),
+            (
+                2,
+                "!dt varchar(10)",
+                "is varchar(10), but the part's type is date; alter the table, or the part's `type`",
+            ),
+            (3, "_batch_id varchar(32)", "a batch's id needs varchar(36)"),
+        ] {
+            let mut columns = GOOD;
+            columns[at] = column;
+            let told = column_problems(&orders(), Some(&table(&columns)));
+            assert_eq!(told.len(), 1, "{column}: {told:#?}");
+            assert!(told[0].contains(words), "{column}: {told:#?}");
+        }
+        let mut columns = GOOD;
+        columns[1] = "amount super";
+        assert_eq!(column_problems(&orders(), Some(&table(&columns))), [""; 0]);
+    }
+
+    #[test]
+    fn a_type_holds_what_it_holds_without_loss() {
+        let parse = |text: &str| SqlType::parse(text).unwrap();
+        for (into, from) in [
+            ("bigint", "smallint"),
+            ("decimal(19,0)", "bigint"),
+            ("double precision", "integer"),
+            ("double precision", "real"),
+            ("decimal(14,3)", "decimal(12,2)"),
+            ("varchar(64)", "varchar(64)"),
+            ("varchar(64)", "char(10)"),
+            ("timestamp", "date"),
+        ] {
+            assert!(holds(parse(into), parse(from)), "{into} holds {from}");
+            assert!(into == from || !holds(parse(from), parse(into)), "{from} doesn't hold {into}");
+        }
+        for (into, from) in [
+            ("real", "integer"),
+            ("double precision", "bigint"),
+            ("decimal(19,1)", "bigint"),
+            ("decimal(12,3)", "decimal(12,2)"),
+            ("char(64)", "varchar(64)"),
+            ("timestamptz", "timestamp"),
+            ("boolean", "smallint"),
+            ("date", "timestamp"),
+        ] {
+            assert!(!holds(parse(into), parse(from)), "{into} doesn't hold {from}");
+        }
     }
 
     fn group(day: &str, batch_id: Option<&str>, rows: u64) -> RowGroup {

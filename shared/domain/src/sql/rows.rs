@@ -309,7 +309,7 @@ impl<'a> Reader<'a> {
         self.optional_integer(column)?.ok_or_else(|| self.wrong(column, "a whole number", Field::Null))
     }
 
-    fn optional_count(&mut self, column: &str) -> Result<Option<u64>, RowError> {
+    pub(super) fn optional_count(&mut self, column: &str) -> Result<Option<u64>, RowError> {
         let Some(number) = self.optional_integer(column)? else { return Ok(None) };
         u64::try_from(number).map(Some).map_err(|_| self.wrong(column, "a number not below zero", Field::Long(number)))
     }

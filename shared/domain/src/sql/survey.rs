@@ -3,12 +3,13 @@
 //! Only apply asks this; no rebuild reads a fence table but under its lock.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use super::identifier::{self, PerTarget, per_target, per_target_name};
 use super::rows::{Field, Reader, RowError};
 use super::{Batch, SqlError, literal};
 use crate::apply::Guard;
-use crate::definition::{ColumnName, Definition, TableName};
+use crate::definition::{ColumnName, Definition, SqlType, TableName};
 use crate::id::{Epoch, PartitionName};
 use crate::layout::named;
 use crate::partition_value::PartitionValue;
@@ -23,8 +24,28 @@ pub const GROUPS_AT_MOST: usize = 10_000;
 pub struct TableColumn {
     /// Its name.
     pub name: ColumnName,
+    /// Its type.
+    pub sql_type: TableType,
     /// An insert that doesn't name it fails: it is NOT NULL and has no default.
     pub must_be_written: bool,
+}
+
+/// A column's type as it stands in a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TableType {
+    /// One that a definition may have as well.
+    Known(SqlType),
+    /// Any other, in Redshift's words.
+    Other(String),
+}
+
+impl fmt::Display for TableType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Known(sql_type) => sql_type.fmt(f),
+            Self::Other(words) => f.write_str(words),
+        }
+    }
 }
 
 /// The rows of one partition that one batch wrote, as the target's columns tell it.
@@ -47,7 +68,9 @@ pub fn columns(targets: &[&TableName]) -> Result<Batch, SqlError> {
     }
     let sql = format!(
         "SELECT CAST(table_schema AS varchar(128)), CAST(table_name AS varchar(128)), CAST(column_name AS varchar(128)),\n\
-         CASE WHEN is_nullable = 'NO' AND column_default IS NULL THEN 1 ELSE 0 END AS must_be_written\n\
+         CASE WHEN is_nullable = 'NO' AND column_default IS NULL THEN 1 ELSE 0 END AS must_be_written,\n\
+         CAST(data_type AS varchar(128)), CAST(character_maximum_length AS integer), CAST(numeric_precision AS integer), \
+         CAST(numeric_scale AS integer)\n\
          FROM information_schema.columns\nWHERE {}\nORDER BY 1, 2, ordinal_position",
         tables.join("\nOR ")
     );
@@ -62,9 +85,25 @@ pub fn read_columns(rows: &[Vec<Field>]) -> Result<BTreeMap<TableName, Vec<Table
         let name = TableName { schema: row.text("table_schema")?, table: row.text("table_name")? };
         let column = ColumnName(row.text("column_name")?);
         let must_be_written = row.count("must_be_written")? != 0;
-        tables.entry(name).or_default().push(TableColumn { name: column, must_be_written });
+        let words = row.text("data_type")?;
+        let length = row.optional_count("character_maximum_length")?;
+        let (precision, scale) = (row.optional_count("numeric_precision")?, row.optional_count("numeric_scale")?);
+        let sql_type = table_type(words.trim(), length, precision.zip(scale));
+        tables.entry(name).or_default().push(TableColumn { name: column, sql_type, must_be_written });
     }
     Ok(tables)
+}
+
+/// A type in the words of the information schema.
+fn table_type(words: &str, length: Option<u64>, digits: Option<(u64, u64)>) -> TableType {
+    let text = match (words, length, digits) {
+        ("numeric", _, Some((precision, scale))) => format!("{words}({precision},{scale})"),
+        ("character varying" | "character", Some(length), _) => format!("{words}({length})"),
+        // Redshift tells a length always.
+        ("character varying", None, _) => "varchar(max)".to_owned(),
+        _ => words.to_owned(),
+    };
+    SqlType::parse(&text).map_or_else(|_| TableType::Other(text), TableType::Known)
 }
 
 /// The name under which [`columns`] tells a target's fence table.
@@ -170,7 +209,8 @@ mod tests {
         let (orders, events) = (definition(ORDERS), definition(EVENTS));
         expect![[r#"
             SELECT CAST(table_schema AS varchar(128)), CAST(table_name AS varchar(128)), CAST(column_name AS varchar(128)),
-            CASE WHEN is_nullable = 'NO' AND column_default IS NULL THEN 1 ELSE 0 END AS must_be_written
+            CASE WHEN is_nullable = 'NO' AND column_default IS NULL THEN 1 ELSE 0 END AS must_be_written,
+            CAST(data_type AS varchar(128)), CAST(character_maximum_length AS integer), CAST(numeric_precision AS integer), CAST(numeric_scale AS integer)
             FROM information_schema.columns
             WHERE (table_schema = 'sales' AND table_name = 'orders')
             OR (table_schema = 'tidemark' AND table_name = 'fence_sales_orders_9070a83f92')
@@ -205,10 +245,31 @@ mod tests {
 
     #[test]
     fn columns_are_told_by_table_and_guards_by_target() {
-        let rows = [vec![text("sales"), text("orders"), text("dt"), Field::Long(1)]];
-        let target = definition(ORDERS).target;
-        let dt = TableColumn { name: ColumnName("dt".into()), must_be_written: true };
-        assert_eq!(read_columns(&rows).unwrap(), BTreeMap::from([(target, vec![dt])]));
+        let row = |column: &str, words: &str, numbers: [Option<i64>; 3]| {
+            let names = [text("sales"), text("orders"), text(column), Field::Long(1), text(words)];
+            names.into_iter().chain(numbers.map(|n| n.map_or(Field::Null, Field::Long))).collect::<Vec<_>>()
+        };
+        let rows = [
+            row("dt", "date", [None; 3]),
+            row("customer", "character varying", [Some(64), None, None]),
+            row("amount", "numeric", [None, Some(12), Some(2)]),
+            row("order_id", "bigint", [None, Some(64), Some(0)]),
+            row("at", "timestamp without time zone", [None; 3]),
+            row("where", "geometry", [None; 3]),
+        ];
+        let tables = read_columns(&rows).unwrap();
+        let columns = &tables[&definition(ORDERS).target];
+        let told: Vec<String> = columns.iter().map(|c| format!("{} {}", c.name, c.sql_type)).collect();
+        let expected = [
+            "dt date",
+            "customer varchar(64)",
+            "amount decimal(12,2)",
+            "order_id bigint",
+            "at timestamp",
+            "where geometry",
+        ];
+        assert_eq!(told, expected);
+        assert!(columns[0].must_be_written && matches!(columns[5].sql_type, TableType::Other(_)));
         let rows = [vec![text("sales.orders"), text("prod"), text("orders"), Field::Long(3)]];
         let guard = Guard { stack: "prod".into(), dataset: "orders".into(), epoch: Epoch(3) };
         assert_eq!(read_guards(&rows).unwrap(), BTreeMap::from([("sales.orders".into(), guard)]));

@@ -15,8 +15,8 @@ use tidemark_domain::sql::install;
 use tidemark_domain::sql::survey::{self as questions, TableColumn};
 use tidemark_domain::update::{Item, Key};
 
-use super::source;
 use super::{ApplyError, Catalogs, DatasetPlan, ForeignRows, Plan, Wish};
+use super::{sample, source};
 use crate::Ports;
 use crate::init::version;
 use crate::run::ask;
@@ -48,7 +48,8 @@ pub async fn survey(ports: &Ports, wish: Wish<'_>) -> Result<Plan, ApplyError> {
             head,
             ownership: None,
             marks: Vec::new(),
-            stay: 0,
+            stay: Vec::new(),
+            sample: None,
             not_yielded: 0,
             foreign: Vec::new(),
             foreign_cut: false,
@@ -193,7 +194,7 @@ async fn look_at_partitions(
             Ok(partition) if in_lookback(definition, &partition, now) => {
                 names.insert(name.clone());
             }
-            Ok(_) => dataset.stay += 1,
+            Ok(_) => dataset.stay.push(name.clone()),
             Err(_) => dataset.not_yielded += 1,
         }
         last.extend(committed.map(|committed| (name, committed)));
@@ -201,6 +202,9 @@ async fn look_at_partitions(
     if marks {
         names.extend(source::partitions(ports.objects.as_ref(), definition, now).await?);
         dataset.marks = names.into_iter().collect();
+        if dataset.comparison.changes_files() {
+            dataset.sample = Some(sample::look(ports.objects.as_ref(), definition, &dataset.marks).await?);
+        }
     }
     // Columns that aren't there are a problem told already.
     if counts_rows && column_problems(definition, targets.tables.get(&definition.target).map(Vec::as_slice)).is_empty()

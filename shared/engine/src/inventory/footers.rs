@@ -2,7 +2,7 @@
 
 use futures::lock::Mutex;
 use futures::stream::{self, StreamExt, TryStreamExt};
-use tidemark_domain::definition::{Column, Root};
+use tidemark_domain::definition::{Column, Definition, Root};
 use tidemark_domain::footer::{self, Footer, FooterError};
 use tidemark_domain::inventory::Entry;
 
@@ -15,6 +15,12 @@ const AT_ONCE: usize = 16;
 /// A file that can't be loaded as the definition says: which, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Drifted(pub String);
+
+/// Why a file doesn't fit a definition, if it doesn't.
+pub async fn misfit(objects: &dyn Objects, definition: &Definition, entry: Entry) -> Result<Option<String>, Error> {
+    let drifted = fill(objects, &definition.source, &definition.columns, &mut [entry]).await?;
+    Ok(drifted.map(|drifted| drifted.0))
+}
 
 /// Fills in the rows of the entries that don't know theirs. The first file that doesn't fit the definition is named.
 pub(super) async fn fill(

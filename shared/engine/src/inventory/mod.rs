@@ -10,7 +10,7 @@ mod parts;
 mod recheck;
 
 pub use build::{Built, Listing, Whole, build, manifest, manifest_url};
-pub use footers::Drifted;
+pub use footers::{Drifted, misfit};
 pub use lister::Lister;
 pub use parts::Parts;
 pub use recheck::{Recheck, recheck};
