@@ -17,7 +17,7 @@ use crate::sql::rebuild::Verified;
 use crate::take::{self, Permission, outcome_can_be_known};
 use crate::update::Update;
 use crate::verify::Verdict;
-use crate::writes::{self, Keep};
+use crate::writes::{self, Keep, Taken};
 
 /// A hold that ends within this time isn't left to sweep: a message is sent at once.
 pub const SOON: SignedDuration = SignedDuration::from_mins(1);
@@ -228,11 +228,6 @@ pub fn statement_failed(
     Next::Settle { settlement: settle::failure(item, kind, message, now, jitter), keep: batch.next_try() }
 }
 
-/// Whether a write that was refused was so because somebody else has the partition. Else it was marked since.
-pub fn is_overtaken(found: &PartitionItem, fence: Fence) -> bool {
-    found.fence != fence
-}
-
 /// The batch as a hand-off records it: with the id of the statement that runs on.
 #[must_use]
 pub fn handed_off(batch: &Batch, id: Option<String>) -> Batch {
@@ -244,7 +239,7 @@ pub fn handed_off(batch: &Batch, id: Option<String>) -> Batch {
 #[expect(clippy::too_many_arguments, reason = "all that the write hangs on")]
 pub fn confirm_again(
     id: &PartitionId,
-    fence: Fence,
+    taken: &Taken,
     batch: &Batch,
     last: Option<&Committed>,
     found: PartitionItem,
@@ -255,20 +250,20 @@ pub fn confirm_again(
     let last_then = last.cloned().or(found.last.clone());
     let after = PartitionItem { batch: None, not_before: None, last: last_then, dirty_since: Some(now), ..found };
     let due_at = after.ready_at(now, take::interval(&after, definition), settle).max(now);
-    writes::confirm_again(id, fence, batch, last, due_at, now)
+    writes::confirm_again(id, taken, batch, last, due_at, now)
 }
 
 /// HOLD, of `item` as it was taken, under a kind: the batch is kept, or ends.
 pub fn hold(
     id: &PartitionId,
-    fence: Fence,
+    taken: &Taken,
     item: &PartitionItem,
     kind: &str,
     until: Timestamp,
     keep: Keep<'_>,
     alerted: &BTreeSet<String>,
 ) -> Update {
-    writes::hold(id, fence, &settle::one_more(item, kind), until, keep, alerted)
+    writes::hold(id, taken, &settle::one_more(item, kind), until, keep, alerted)
 }
 
 /// What a park leaves word of.
@@ -281,7 +276,7 @@ pub fn parked(batch: &Batch, kind: &str, message: &str) -> Parked {
 /// holds is told with it.
 pub fn park_again(
     id: &PartitionId,
-    fence: Fence,
+    taken: &Taken,
     item: &PartitionItem,
     batch: &Batch,
     kind: &str,
@@ -290,7 +285,7 @@ pub fn park_again(
 ) -> (Update, Timestamp) {
     let count = settle::one_more(item, kind).count;
     let until = now + SignedDuration::from_secs(5).saturating_mul(1 << count.min(7));
-    (hold(id, fence, item, kind, until, Keep::End(batch), alerted), until)
+    (hold(id, taken, item, kind, until, Keep::End(batch), alerted), until)
 }
 
 #[cfg(test)]

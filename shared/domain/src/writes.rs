@@ -1,8 +1,9 @@
 //! The writes of the partition item: all of them, each with its condition and its reason.
 //!
-//! A write by a batch is conditional on the fence being the take's own (`fence`), so that a worker that was overtaken stops
-//! at its next write. Marks don't ask for the fence; so whatever takes a partition out of the index *due*, or parks it,
-//! asks for `marked` as well.
+//! A write by a batch is conditional on what its worker holds ([`Taken`]): the fence of its take, so that a worker that was
+//! overtaken stops at its next write; and the batch as it wrote it last, so that a copy of an earlier write of its own, however
+//! late it arrives, changes nothing. Marks don't ask for either; so whatever takes a partition out of the index *due*, or parks
+//! it, asks for `marked` as well.
 
 use std::collections::BTreeSet;
 
@@ -30,6 +31,45 @@ fn ms(time: Timestamp) -> Value {
 
 fn fence_is(fence: Fence) -> Condition {
     Condition::Equals("fence", fence.0.into())
+}
+
+/// What a worker holds of the item it took: as long as both are so, nobody wrote it but its worker, and marks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Taken {
+    /// The fence of the take; the batch's own may be older.
+    pub fence: Fence,
+    /// The batch as the take, or the worker since, last wrote it.
+    pub batch: Batch,
+}
+
+impl Taken {
+    /// Whether the item is still as its worker left it. Else somebody else has the partition.
+    pub fn holds(&self, found: &PartitionItem) -> bool {
+        found.fence == self.fence && found.batch.as_ref() == Some(&self.batch)
+    }
+
+    /// Whether a RECORD of `batch` that was refused had been applied: its answer was lost, and what was refused is its copy.
+    pub fn wrote(&self, batch: &Batch, found: &Item) -> bool {
+        fence_is(self.fence).holds(found) && batch_is(batch).holds(found)
+    }
+
+    fn conditions(&self) -> Vec<Condition> {
+        vec![fence_is(self.fence), batch_is(&self.batch)]
+    }
+
+    fn conditions_and(&self, more: Condition) -> Vec<Condition> {
+        let mut conditions = self.conditions();
+        conditions.push(more);
+        conditions
+    }
+}
+
+fn batch_is(batch: &Batch) -> Condition {
+    Condition::Equals("batch", stored(batch))
+}
+
+fn batch_as_read(read: &PartitionItem) -> Condition {
+    read.batch.as_ref().map_or(Condition::Absent("batch"), batch_is)
 }
 
 fn update(id: &PartitionId, conditions: Vec<Condition>, changes: Vec<Change>) -> Update {
@@ -94,13 +134,9 @@ pub fn replay(
 /// Conditional on fence *and* batch as read: the holder before may have recorded a swap since, which a stale view would
 /// forget.
 pub fn take(id: &PartitionId, read: &PartitionItem, batch: &Batch, unresolved: bool, now: Timestamp) -> Update {
-    let batch_as_read = match &read.batch {
-        Some(batch) => Condition::Equals("batch", stored(batch)),
-        None => Condition::Absent("batch"),
-    };
     update(
         id,
-        vec![fence_is(read.fence), batch_as_read, Condition::Exists("due_at")],
+        vec![fence_is(read.fence), batch_as_read(read), Condition::Exists("due_at")],
         vec![
             Change::Set("fence", read.fence.next().0.into()),
             Change::Add("tries", 1),
@@ -117,15 +153,15 @@ pub fn put_off(id: &PartitionId, read: Fence, due_at: Timestamp) -> Update {
 }
 
 /// RECORD: the batch as it now is. It shows that the take lives, so the count of dead takes begins anew.
-pub fn record(id: &PartitionId, fence: Fence, batch: &Batch) -> Update {
-    update(id, vec![fence_is(fence)], vec![Change::Set("batch", stored(batch)), Change::Remove("tries")])
+pub fn record(id: &PartitionId, taken: &Taken, batch: &Batch) -> Update {
+    update(id, taken.conditions(), vec![Change::Set("batch", stored(batch)), Change::Remove("tries")])
 }
 
 /// RECORD of what the look found after fencing: the newest ledger row becomes `last`, and nothing is unresolved any more.
-pub fn record_look(id: &PartitionId, fence: Fence, batch: &Batch, newest: Option<&Committed>) -> Update {
+pub fn record_look(id: &PartitionId, taken: &Taken, batch: &Batch, newest: Option<&Committed>) -> Update {
     let mut changes = vec![Change::Set("batch", stored(batch)), Change::Remove("tries"), Change::Remove("unresolved")];
     changes.extend(newest.map(|last| Change::Set("last", stored(last))));
-    update(id, vec![fence_is(fence)], changes)
+    update(id, taken.conditions(), changes)
 }
 
 /// What becomes of the batch in a hold or a park.
@@ -152,7 +188,7 @@ impl Keep<'_> {
 /// HOLD: put off until a time. Never removes `due_at`.
 pub fn hold(
     id: &PartitionId,
-    fence: Fence,
+    taken: &Taken,
     holds: &Holds,
     until: Timestamp,
     keep: Keep<'_>,
@@ -168,21 +204,21 @@ pub fn hold(
     if !alerted.is_empty() {
         changes.push(Change::Set("alerted", stored(alerted)));
     }
-    update(id, vec![fence_is(fence)], changes)
+    update(id, taken.conditions(), changes)
 }
 
 /// CONFIRM A: built, and no mark came since: the partition rests. In one transaction with the lock's release.
-pub fn confirm_rest(id: &PartitionId, fence: Fence, batch: &Batch, last: Option<&Committed>) -> Update {
+pub fn confirm_rest(id: &PartitionId, taken: &Taken, batch: &Batch, last: Option<&Committed>) -> Update {
     let mut changes = confirmed(batch, last);
     changes.extend(DUE.into_iter().map(Change::Remove));
     changes.extend([Change::Remove("forced"), Change::Remove("accept")]);
-    update(id, vec![fence_is(fence), Condition::Equals("marked", batch.covers.0.into())], changes)
+    update(id, taken.conditions_and(Condition::Equals("marked", batch.covers.0.into())), changes)
 }
 
 /// CONFIRM B: built, and marked again since: it stays in the index, and the caller sends a message.
 pub fn confirm_again(
     id: &PartitionId,
-    fence: Fence,
+    taken: &Taken,
     batch: &Batch,
     last: Option<&Committed>,
     due_at: Timestamp,
@@ -190,7 +226,7 @@ pub fn confirm_again(
 ) -> Update {
     let mut changes = confirmed(batch, last);
     changes.extend([Change::Set("dirty_since", ms(now)), Change::Set("due_at", ms(due_at))]);
-    update(id, vec![fence_is(fence), marked_since(batch.covers)], changes)
+    update(id, taken.conditions_and(marked_since(batch.covers)), changes)
 }
 
 fn confirmed(batch: &Batch, last: Option<&Committed>) -> Vec<Change> {
@@ -210,7 +246,7 @@ fn marked_since(covers: Generation) -> Condition {
 /// Conditional on `marked` being what was tried: a mark that came since must not be slept over.
 pub fn park(
     id: &PartitionId,
-    fence: Fence,
+    taken: &Taken,
     batch: &Batch,
     parked: &Parked,
     alerted: &BTreeSet<String>,
@@ -227,22 +263,18 @@ pub fn park(
         Change::Remove("tries"),
         Change::Remove("holds"),
     ]);
-    update(id, vec![fence_is(fence), Condition::Equals("marked", batch.covers.0.into())], changes)
+    update(id, taken.conditions_and(Condition::Equals("marked", batch.covers.0.into())), changes)
 }
 
 /// LEAVE: a retired partition, or one the layout no longer yields, leaves the index.
 pub fn leave(id: &PartitionId, read: &PartitionItem) -> Update {
-    let batch_as_read = match &read.batch {
-        Some(batch) => Condition::Equals("batch", stored(batch)),
-        None => Condition::Absent("batch"),
-    };
     let mut changes: Vec<_> = DUE.into_iter().map(Change::Remove).collect();
     changes.push(Change::Remove("batch"));
     update(
         id,
         vec![
             fence_is(read.fence),
-            batch_as_read,
+            batch_as_read(read),
             Condition::Equals("marked", read.marked.0.into()),
             Condition::Absent("unresolved"),
         ],
@@ -255,7 +287,7 @@ pub fn leave(id: &PartitionId, read: &PartitionItem) -> Update {
 /// Conditional on `marked` as read too, since the new one is computed from it.
 pub fn restored(
     id: &PartitionId,
-    fence: Fence,
+    taken: &Taken,
     marked: Generation,
     ledger: Generation,
     stored_fence: Fence,
@@ -264,12 +296,12 @@ pub fn restored(
     let generation = marked.max(ledger).next();
     update(
         id,
-        vec![fence_is(fence), Condition::Equals("marked", marked.0.into())],
+        taken.conditions_and(Condition::Equals("marked", marked.0.into())),
         vec![
             Change::Set("marked", generation.0.into()),
             Change::Set("marked_at", ms(now)),
             Change::Set("forced", generation.0.into()),
-            Change::Set("fence", fence.max(stored_fence).next().0.into()),
+            Change::Set("fence", taken.fence.max(stored_fence).next().0.into()),
             Change::Remove("batch"),
             Change::Set("unresolved", true.into()),
             Change::SetIfAbsent("work", id.dataset.as_str().into()),

@@ -71,6 +71,14 @@ impl<T: fmt::Debug> fmt::Debug for Kept<T> {
     }
 }
 
+impl Kept<Update> {
+    /// Carries a write.
+    pub fn update(update: Update) -> Self {
+        let print = print(&format!("{update:?}"));
+        Self { value: Arc::new(update), print }
+    }
+}
+
 /// A batch as a worker has it in hand.
 pub type InHand = Kept<Batch>;
 

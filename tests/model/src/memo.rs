@@ -8,6 +8,8 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use tidemark_domain::update::Update;
+
 use crate::carrier::{Kept, Stored};
 use crate::world::{At, Events, Ghost, Left, Lock, Redshift, State, Worker};
 
@@ -22,6 +24,7 @@ struct Outcome {
     ghost: Ghost,
     worker: Worker,
     messages: u8,
+    wire: Option<Kept<Update>>,
 }
 
 thread_local! {
@@ -45,6 +48,7 @@ pub fn remembered(
         marking: None,
         messages: 0,
         left: Left::default(),
+        wire: None,
         workers: [worker, idle()],
         broken: None,
         ..s.clone()
@@ -56,8 +60,8 @@ pub fn remembered(
     let outcome = known.unwrap_or_else(|| {
         let outcome = step(&mut seen).map(|()| {
             let [worker, _] = seen.workers;
-            let State { item, lock, redshift, ghost, messages, .. } = seen;
-            Outcome { item, lock, redshift, ghost, worker, messages }
+            let State { item, lock, redshift, ghost, messages, wire, .. } = seen;
+            Outcome { item, lock, redshift, ghost, worker, messages, wire }
         });
         KNOWN.with_borrow_mut(|known| {
             if known.len() >= KEPT_AT_MOST {
@@ -67,9 +71,10 @@ pub fn remembered(
         });
         outcome
     });
-    let Outcome { item, lock, redshift, ghost, worker, messages } = outcome?;
+    let Outcome { item, lock, redshift, ghost, worker, messages, wire } = outcome?;
     (s.item, s.lock, s.redshift, s.ghost) = (item, lock, redshift, ghost);
     s.messages += messages;
+    s.wire = wire.or(s.wire.take());
     if let Some(w) = w {
         s.workers[w] = worker;
     }

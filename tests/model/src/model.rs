@@ -27,6 +27,8 @@ pub struct Bounds {
     pub definitions: bool,
     /// Whether the load window ends.
     pub cancels: bool,
+    /// Whether clients send writes twice.
+    pub copies: bool,
 }
 
 /// The rules, within bounds.
@@ -89,6 +91,10 @@ impl Model for Protocol {
                 s.left.handoffs -= 1;
                 self.local(s, Some(w), "hand-off", |s| self.hand_off(s))?;
             }
+            Action::CopyArrives => {
+                let copy = s.wire.take()?;
+                s.item = s.item.apply(&copy).unwrap_or(s.item.clone());
+            }
             Action::Run(x) => run(self.rules, s, x, false),
             Action::RunOverwritten(x) => run(self.rules, s, x, true),
             Action::Fault(fault) => self.fault(s, fault)?,
@@ -125,7 +131,7 @@ fn write(s: &mut State, update: &Update) -> Option<()> {
 
 impl Protocol {
     fn act<'a>(&self, s: &'a mut State) -> Act<'a> {
-        Act { rules: self.rules, s, w: 0 }
+        Act { rules: self.rules, s, w: 0, copied: false }
     }
 
     /// A step that sees nothing but item, lock, Redshift and one worker, who is the first then.
@@ -183,6 +189,11 @@ impl Protocol {
             Fault::WorkerCrash(w) => {
                 s.messages += u8::from(s.workers[w].message);
                 s.workers[w] = Worker { at: At::Idle, message: false };
+            }
+            Fault::WriteTwice(w) => {
+                self.local(s, Some(w), "step, sent twice", |s| Act { copied: true, ..self.act(s) }.step())?;
+                // A step that writes nothing can't be sent twice.
+                s.wire.as_ref()?;
             }
             Fault::Unavailable(w) => self.local(s, Some(w), "unavailable", |s| self.unavailable(s))?,
             Fault::LeaseOver => s.lock.as_mut()?.over = true,

@@ -19,6 +19,8 @@ pub enum Fault {
     MessageTwice(usize),
     /// A worker dies.
     WorkerCrash(usize),
+    /// A worker's client sends the write of its step twice; the copy arrives whenever it does.
+    WriteTwice(usize),
     /// A service fails a worker, which holds.
     Unavailable(usize),
     /// The lease runs out while the holder lives.
@@ -69,6 +71,8 @@ pub enum Action {
     Receive(usize),
     /// It decides by what it read, and takes.
     Decide(usize),
+    /// A copy of an earlier write arrives.
+    CopyArrives,
     /// It does its next step.
     Step(usize),
     /// Its time is up.
@@ -84,8 +88,8 @@ pub enum Action {
 impl Action {
     /// Whether the system makes this move by itself when nothing more goes wrong and nothing changes.
     pub fn is_progress(self) -> bool {
-        use Action::{Delete, Fault, HandOff, Overwrite, Put, PutBad, Replay};
-        !matches!(self, Put | PutBad | Overwrite | Delete | Replay | HandOff(_) | Fault(_))
+        use Action::{CopyArrives, Delete, Fault, HandOff, Overwrite, Put, PutBad, Replay};
+        !matches!(self, Put | PutBad | Overwrite | Delete | Replay | HandOff(_) | CopyArrives | Fault(_))
     }
 }
 
@@ -111,6 +115,9 @@ impl Protocol {
             && s.messages > 0
         {
             actions.push(Action::Receive(w));
+        }
+        if s.wire.is_some() {
+            actions.push(Action::CopyArrives);
         }
         for (w, worker) in s.workers.iter().enumerate() {
             match &worker.at {
@@ -177,7 +184,12 @@ impl Protocol {
                     faults.extend([true, false].map(|soon| Fault::Look(w, Look::Early { soon })));
                 }
             }
-            At::Working(_) => faults.extend([Fault::WorkerCrash(w), Fault::Unavailable(w)]),
+            At::Working(_) => {
+                faults.extend([Fault::WorkerCrash(w), Fault::Unavailable(w)]);
+                if self.bounds.copies && s.wire.is_none() {
+                    faults.push(Fault::WriteTwice(w));
+                }
+            }
             At::Listed(..) | At::Leaving { .. } => faults.push(Fault::WorkerCrash(w)),
         }
         if worker.message && self.bounds.queues {

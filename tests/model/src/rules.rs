@@ -13,7 +13,7 @@ use tidemark_domain::step::{self, Next, Submit};
 use tidemark_domain::take::{self, Decision, Permission, Take, View};
 use tidemark_domain::update::{Change, Condition, Update};
 use tidemark_domain::verify::{self, SourceCounts, StageCounts};
-use tidemark_domain::writes;
+use tidemark_domain::writes::{self, Taken};
 
 use crate::carrier::{MARKED, now};
 use crate::world::{BAD, DEFINITION, Files, PARTITION, batch_id, born, small};
@@ -41,6 +41,8 @@ pub enum Flaw {
     WritesUnfenced,
     /// Only the confirm doesn't.
     ConfirmUnfenced,
+    /// A batch's writes ask for the fence, not for the batch as last written.
+    WritesCompareFenceOnly,
     /// A take doesn't ask for the batch as read.
     TakeComparesFenceOnly,
     /// A take asks for the batch as read only.
@@ -86,15 +88,23 @@ pub struct Rules {
     pub and: Option<Flaw>,
 }
 
-/// What remains of a write without its fence condition.
-fn unfenced(mut update: Update) -> Update {
-    update.conditions.retain(|condition| !matches!(condition, Condition::Equals("fence", _)));
+/// What remains of a write without what its worker holds of the item.
+fn unfenced(update: Update) -> Update {
+    without_batch(without(update, "fence"))
+}
+
+/// What remains of a write without the batch as its worker last wrote it.
+fn without_batch(update: Update) -> Update {
+    without(update, "batch")
+}
+
+fn without(mut update: Update, attribute: &str) -> Update {
+    update.conditions.retain(|condition| !matches!(condition, Condition::Equals(name, _) if *name == attribute));
     update
 }
 
-fn without_marked(mut update: Update) -> Update {
-    update.conditions.retain(|condition| !matches!(condition, Condition::Equals("marked", _)));
-    update
+fn without_marked(update: Update) -> Update {
+    without(update, "marked")
 }
 
 /// The phase's request text: what it asks for, in place of its SQL.
@@ -220,27 +230,27 @@ impl Rules {
     // ---- writes
 
     /// RECORD, and RECORD of what the look found.
-    pub fn record(self, fence: Fence, batch: &Batch) -> Update {
-        self.fenced_write(writes::record(&PARTITION, fence, batch))
+    pub fn record(self, held: &Taken, batch: &Batch) -> Update {
+        self.fenced_write(writes::record(&PARTITION, held, batch))
     }
 
     /// RECORD of what the look found.
-    pub fn record_look(self, fence: Fence, batch: &Batch, newest: Option<&Committed>) -> Update {
-        self.fenced_write(writes::record_look(&PARTITION, fence, batch, newest))
+    pub fn record_look(self, held: &Taken, batch: &Batch, newest: Option<&Committed>) -> Update {
+        self.fenced_write(writes::record_look(&PARTITION, held, batch, newest))
     }
 
     /// CONFIRM A.
-    pub fn confirm_rest(self, fence: Fence, batch: &Batch, last: Option<&Committed>) -> Update {
-        let update = writes::confirm_rest(&PARTITION, fence, batch, last);
+    pub fn confirm_rest(self, held: &Taken, batch: &Batch, last: Option<&Committed>) -> Update {
+        let update = writes::confirm_rest(&PARTITION, held, batch, last);
         let update = if self.has(Flaw::ConfirmLeavesIndex) { without_marked(update) } else { update };
         let update = if self.has(Flaw::ConfirmUnfenced) { unfenced(update) } else { update };
         self.fenced_write(update)
     }
 
     /// CONFIRM B.
-    pub fn confirm_again(self, fence: Fence, batch: &Batch, last: Option<&Committed>, found: PartitionItem) -> Update {
+    pub fn confirm_again(self, held: &Taken, batch: &Batch, last: Option<&Committed>, found: PartitionItem) -> Update {
         let settle = SignedDuration::from_secs(30);
-        let update = step::confirm_again(&PARTITION, fence, batch, last, found, &DEFINITION, settle, now());
+        let update = step::confirm_again(&PARTITION, held, batch, last, found, &DEFINITION, settle, now());
         let update = if self.has(Flaw::ConfirmUnfenced) { unfenced(update) } else { update };
         self.fenced_write(update)
     }
@@ -248,13 +258,13 @@ impl Rules {
     /// HOLD.
     pub fn hold(
         self,
-        fence: Fence,
+        held: &Taken,
         taken: &PartitionItem,
         kind: &str,
         until: Timestamp,
         keep: writes::Keep<'_>,
     ) -> Update {
-        let mut update = step::hold(&PARTITION, fence, taken, kind, until, keep, &BTreeSet::new());
+        let mut update = step::hold(&PARTITION, held, taken, kind, until, keep, &BTreeSet::new());
         if self.has(Flaw::UnresolvedNotSetByHold) {
             forget_unresolved(&mut update);
         }
@@ -262,13 +272,13 @@ impl Rules {
     }
 
     /// PARK A; `marked` is what the item says now.
-    pub fn park(self, fence: Fence, batch: &Batch, kind: &str, marked: Generation) -> Update {
+    pub fn park(self, held: &Taken, batch: &Batch, kind: &str, marked: Generation) -> Update {
         let mut parked = step::parked(batch, kind, "");
         let mut update = if self.has(Flaw::ParkAtMarked) {
             parked.generation = marked;
-            without_marked(writes::park(&PARTITION, fence, batch, &parked, &BTreeSet::new(), now()))
+            without_marked(writes::park(&PARTITION, held, batch, &parked, &BTreeSet::new(), now()))
         } else {
-            writes::park(&PARTITION, fence, batch, &parked, &BTreeSet::new(), now())
+            writes::park(&PARTITION, held, batch, &parked, &BTreeSet::new(), now())
         };
         if self.has(Flaw::ParkLeavesIndex) {
             update = without_marked(update);
@@ -280,8 +290,8 @@ impl Rules {
     }
 
     /// PARK B, and until when it holds.
-    pub fn park_again(self, fence: Fence, taken: &PartitionItem, batch: &Batch, kind: &str) -> (Update, Timestamp) {
-        let (mut update, until) = step::park_again(&PARTITION, fence, taken, batch, kind, &BTreeSet::new(), now());
+    pub fn park_again(self, held: &Taken, taken: &PartitionItem, batch: &Batch, kind: &str) -> (Update, Timestamp) {
+        let (mut update, until) = step::park_again(&PARTITION, held, taken, batch, kind, &BTreeSet::new(), now());
         if self.has(Flaw::UnresolvedNotSetByPark) {
             forget_unresolved(&mut update);
         }
@@ -289,8 +299,8 @@ impl Rules {
     }
 
     /// RESTORED.
-    pub fn restored(self, fence: Fence, marked: Generation, ledger: Generation, stored: Fence) -> Update {
-        self.fenced_write(writes::restored(&PARTITION, fence, marked, ledger, stored, now()))
+    pub fn restored(self, held: &Taken, marked: Generation, ledger: Generation, stored: Fence) -> Update {
+        self.fenced_write(writes::restored(&PARTITION, held, marked, ledger, stored, now()))
     }
 
     /// MARK.
@@ -309,7 +319,11 @@ impl Rules {
     }
 
     fn fenced_write(self, update: Update) -> Update {
-        if self.has(Flaw::WritesUnfenced) { unfenced(update) } else { update }
+        match () {
+            () if self.has(Flaw::WritesUnfenced) => unfenced(update),
+            () if self.has(Flaw::WritesCompareFenceOnly) => without_batch(update),
+            () => update,
+        }
     }
 }
 

@@ -33,7 +33,11 @@ pub struct Mutation {
 
 const fn within(changes: u8, replays: u8, handoffs: u8, faults: u8) -> Bounds {
     let left = Left { changes, replays, handoffs, faults };
-    Bounds { left, queues: true, definitions: false, cancels: true }
+    Bounds { left, queues: true, definitions: false, cancels: true, copies: false }
+}
+
+const fn with_copies(bounds: Bounds) -> Bounds {
+    Bounds { copies: true, ..bounds }
 }
 
 const fn quiet_queues(bounds: Bounds) -> Bounds {
@@ -56,6 +60,7 @@ pub const DEFAULT: &[Run] = &[
     Run { name: "a replay, a hand-off", bounds: within(1, 1, 1, 1), rest: true },
     Run { name: "definitions that change", bounds: with_definitions(quiet_queues(within(2, 0, 0, 2))), rest: true },
     Run { name: "three faults outside the queues", bounds: quiet_queues(within(1, 0, 1, 3)), rest: true },
+    Run { name: "writes sent twice", bounds: with_copies(quiet_queues(within(1, 1, 1, 2))), rest: true },
 ];
 
 /// Of `cargo model -- --large`: much longer; nobody has measured it yet.
@@ -101,6 +106,7 @@ pub const MUTATIONS: &[Mutation] = &[
     of("unresolved not set by a hold", Flaw::UnresolvedNotSetByHold, few(1, 0, 0, 3), &["I4"]),
     of("item writes without the fence", Flaw::WritesUnfenced, few(2, 0, 0, 2), &["I4"]),
     of("confirm without the fence", Flaw::ConfirmUnfenced, few(2, 0, 0, 3), &["I6"]),
+    of("a write compares the fence, not the batch", Flaw::WritesCompareFenceOnly, with_copies(few(1, 0, 0, 1)), &["I4", "I6"]),
     of("a take compares the fence, not the batch", Flaw::TakeComparesFenceOnly, few(0, 2, 1, 1), &["I4"]),
     of("a take compares the batch, not the fence", Flaw::TakeComparesBatchOnly, few(1, 1, 0, 0), &["forced"]),
     of("covers read after the list", Flaw::CoversReadAfterList, few(1, 1, 0, 0), &["I7"]),

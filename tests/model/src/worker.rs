@@ -39,6 +39,8 @@ pub struct Act<'a> {
     pub s: &'a mut State,
     /// Which worker.
     pub w: usize,
+    /// Whether a copy of the write of its step stays on the wire.
+    pub copied: bool,
 }
 
 impl Act<'_> {
@@ -93,7 +95,8 @@ impl Act<'_> {
                 }
                 self.s.item = after;
                 let taken = Kept::item(as_workers_read(&item));
-                let working = Working { fence, taken, batch: InHand::batch(take.batch.clone()), wait: None };
+                let batch = InHand::batch(take.batch.clone());
+                let working = Working { fence, taken, written: batch.clone(), batch, wait: None };
                 self.s.workers[self.w].at = At::Working(working.clone());
                 if take.stuck {
                     let next = step::failed(&item, &take.batch, FailureKind::Stuck, "", now(), 0);
@@ -194,7 +197,7 @@ impl Act<'_> {
     fn submit(&mut self, working: &Working) {
         match self.rules.submit(&working.batch) {
             Submit::Record(batch) => {
-                let update = self.rules.record(working.fence, &batch);
+                let update = self.rules.record(&working.held(), &batch);
                 self.record(working, &update, batch, working.taken.clone());
             }
             Submit::Again => self.send(working),
@@ -291,6 +294,9 @@ impl Act<'_> {
 
     /// Writes the item; `false`: refused.
     fn write(&mut self, update: &Update) -> bool {
+        if self.copied {
+            self.s.wire = Some(Kept::update(update.clone()));
+        }
         let Some(after) = self.s.item.apply(update) else { return false };
         let next_try = |batch: &Batch| {
             let same = |before: &Batch| (before.id, before.phase) == (batch.id, batch.phase);
@@ -308,7 +314,7 @@ impl Act<'_> {
         match next {
             Next::Enter(batch) => self.go_on(working, batch, working.taken.clone()),
             Next::Looked { batch, newest } => {
-                let update = self.rules.record_look(working.fence, &batch, newest.as_deref());
+                let update = self.rules.record_look(&working.held(), &batch, newest.as_deref());
                 let last = newest.map(|newest| *newest).or(working.taken.last.clone());
                 let taken = PartitionItem { last, ..PartitionItem::clone(&working.taken) };
                 self.record(working, &update, batch, Kept::item(taken));
@@ -319,7 +325,8 @@ impl Act<'_> {
 
     fn record(&mut self, working: &Working, update: &Update, batch: Batch, taken: Kept<Stored>) {
         if self.write(update) {
-            self.go_on(working, batch, taken);
+            let written = Working { written: InHand::batch(batch.clone()), ..working.clone() };
+            self.go_on(&written, batch, taken);
         } else {
             self.leave(working, false, false, true);
         }
@@ -332,12 +339,12 @@ impl Act<'_> {
 
     /// Leaves the partition as `next` says.
     pub fn left(&mut self, working: &Working, next: Next) {
-        let fence = working.fence;
+        let held = working.held();
         match next {
             Next::Confirm { last } => self.confirm(working, last.as_deref()),
             Next::Settle { settlement: Settlement::Hold { kind, until, keep: kept, .. }, keep } => {
                 let keep = if kept { Keep::As(&keep) } else { Keep::End(&keep) };
-                let update = self.rules.hold(fence, &working.taken, &kind, until, keep);
+                let update = self.rules.hold(&held, &working.taken, &kind, until, keep);
                 let written = self.write(&update);
                 let soon = until.duration_since(now()) <= SOON;
                 self.leave(working, written && soon, false, !written);
@@ -345,12 +352,12 @@ impl Act<'_> {
             Next::Settle { settlement: Settlement::Park { kind, .. }, keep } => self.park(working, &keep, &kind),
             Next::HandOff { statement } => {
                 let batch = step::handed_off(&working.batch, statement);
-                let written = self.write(&self.rules.record(fence, &batch));
+                let written = self.write(&self.rules.record(&held, &batch));
                 self.leave(working, false, written, !written);
             }
             Next::Restored { ledger, stored } => {
                 self.s.ghost.restored = true;
-                let update = self.rules.restored(fence, self.s.item.marked, ledger, stored);
+                let update = self.rules.restored(&held, self.s.item.marked, ledger, stored);
                 let written = self.write(&update);
                 self.leave(working, written, false, !written);
             }
@@ -362,29 +369,29 @@ impl Act<'_> {
     }
 
     fn confirm(&mut self, working: &Working, last: Option<&tidemark_domain::partition::Committed>) {
-        let (fence, batch) = (working.fence, &working.batch);
-        if self.write(&self.rules.confirm_rest(fence, batch, last)) {
+        let (held, batch) = (working.held(), &working.batch);
+        if self.write(&self.rules.confirm_rest(&held, batch, last)) {
             return self.leave(working, false, false, false);
         }
         let found = PartitionItem::clone(&self.s.item);
         let asks_for_fence = !self.rules.has(Flaw::WritesUnfenced) && !self.rules.has(Flaw::ConfirmUnfenced);
-        if asks_for_fence && step::is_overtaken(&found, fence) {
+        if asks_for_fence && !held.holds(&found) {
             return self.leave(working, false, false, true);
         }
-        let again = self.rules.confirm_again(fence, batch, last, found);
+        let again = self.rules.confirm_again(&held, batch, last, found);
         let written = self.write(&again);
         self.leave(working, written, false, !written);
     }
 
     fn park(&mut self, working: &Working, batch: &Batch, kind: &str) {
-        let fence = working.fence;
-        if self.write(&self.rules.park(fence, batch, kind, self.s.item.marked)) {
+        let held = working.held();
+        if self.write(&self.rules.park(&held, batch, kind, self.s.item.marked)) {
             return self.leave(working, false, false, false);
         }
-        if step::is_overtaken(&self.s.item, fence) {
+        if !held.holds(&self.s.item) {
             return self.leave(working, false, false, true);
         }
-        let (update, until) = self.rules.park_again(fence, &working.taken, batch, kind);
+        let (update, until) = self.rules.park_again(&held, &working.taken, batch, kind);
         let written = self.write(&update);
         self.leave(working, written && until.duration_since(now()) <= SOON, false, !written);
     }

@@ -9,6 +9,8 @@ use tidemark_domain::id::{
 };
 use tidemark_domain::invariants::Broken;
 use tidemark_domain::partition::{Batch, Committed, Listed, PartitionItem, Phase};
+use tidemark_domain::update::Update;
+use tidemark_domain::writes::Taken;
 
 use crate::carrier::{InHand, Kept, MARKED, Stored};
 
@@ -230,8 +232,17 @@ pub struct Working {
     pub taken: Kept<Stored>,
     /// The batch as it is in hand.
     pub batch: InHand,
+    /// The batch as it was last written.
+    pub written: InHand,
     /// The copy of the statement it waits for.
     pub wait: Option<u8>,
+}
+
+impl Working {
+    /// What it holds of the item.
+    pub fn held(&self) -> Taken {
+        Taken { fence: self.fence, batch: Batch::clone(&self.written) }
+    }
 }
 
 /// A worker, and whether its message is still its own.
@@ -288,6 +299,8 @@ pub struct State {
     pub defined: Defined,
     /// Redshift.
     pub redshift: Redshift,
+    /// A copy of a worker's write that its client sent twice, still on the wire.
+    pub wire: Option<Kept<Update>>,
     /// The workers, in no order.
     pub workers: [Worker; 2],
     /// What is left to happen.
@@ -422,6 +435,7 @@ impl State {
             lock: None,
             defined: Defined { definition: 1, epoch: 1 },
             redshift: Redshift { fence: 1, epoch: 1, target: source, newest: row, ..Redshift::default() },
+            wire: None,
             workers: [idle.clone(), idle],
             left,
             ghost: Ghost::default(),

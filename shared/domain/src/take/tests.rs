@@ -4,7 +4,8 @@ use super::*;
 use crate::definition::Concurrency;
 use crate::id::{DatasetName, DefinitionHash, Digest, Epoch, Fence, Generation, PartitionId, PartitionName};
 use crate::partition::{Committed, Parked, Statement};
-use crate::update::Item;
+use crate::update::{Item, Update};
+use crate::writes::Taken;
 use crate::{definition, writes};
 
 const FILE: &str = r#"
@@ -92,9 +93,15 @@ impl World {
         *take
     }
 
+    /// What the worker holds that took last.
+    fn taken(&self) -> Taken {
+        let item = self.item();
+        Taken { fence: item.fence, batch: item.batch.expect("it is taken") }
+    }
+
     fn record(&mut self, batch: &Batch) {
-        let fence = self.item().fence;
-        self.write(&writes::record(&id(), fence, batch));
+        let taken = self.taken();
+        self.write(&writes::record(&id(), &taken, batch));
     }
 }
 
@@ -202,7 +209,7 @@ fn ten_takes_that_died_in_a_row_are_one_stuck_partition() {
 fn the_interval_holds_back_all_but_what_is_forced_or_unfinished() {
     let mut world = World::marked(0);
     let batch = world.take(31).batch;
-    world.write(&writes::confirm_rest(&id(), Fence(1), &batch, Some(&committed(&batch, 100))));
+    world.write(&writes::confirm_rest(&id(), &world.taken(), &batch, Some(&committed(&batch, 100))));
     assert_eq!(world.decide(101), Decision::Nothing(Reason::Built));
     world.write(&writes::mark(&id(), 0, at(110)));
     assert_eq!(world.decide(150), Decision::PutOff(at(340)), "four times the 60 s that the last one took");
@@ -218,8 +225,8 @@ fn c095_a_mark_during_the_rebuild_keeps_the_partition_dirty() {
     let batch = world.take(31).batch;
     world.write(&writes::mark(&id(), 0, at(40)));
     let done = committed(&batch, 50);
-    assert_eq!(writes::confirm_rest(&id(), Fence(1), &batch, Some(&done)).apply(world.item.as_ref()), None);
-    world.write(&writes::confirm_again(&id(), Fence(1), &batch, Some(&done), at(60), at(50)));
+    assert_eq!(writes::confirm_rest(&id(), &world.taken(), &batch, Some(&done)).apply(world.item.as_ref()), None);
+    world.write(&writes::confirm_again(&id(), &world.taken(), &batch, Some(&done), at(60), at(50)));
     let item = world.item();
     assert_eq!((item.built, item.marked, item.due_at), (Generation(1), Generation(2), Some(at(60))));
     assert!(matches!(world.decide(1000), Decision::Take(_)));
@@ -229,21 +236,70 @@ fn c095_a_mark_during_the_rebuild_keeps_the_partition_dirty() {
 fn c104_a_worker_that_was_overtaken_writes_nothing() {
     let mut world = World::marked(0);
     let batch = world.take(31).batch;
+    let taken = world.taken();
     world.take(200);
     let done = committed(&batch, 210);
     let holds = crate::partition::Holds { kind: "unavailable".into(), count: 1 };
     let parked = Parked { generation: Generation(1), digest: None, kind: "bug".into(), message: String::new() };
     let none = std::collections::BTreeSet::new();
     for late in [
-        writes::record(&id(), Fence(1), &batch),
-        writes::record_look(&id(), Fence(1), &batch, None),
-        writes::hold(&id(), Fence(1), &holds, at(300), writes::Keep::As(&batch), &none),
-        writes::confirm_rest(&id(), Fence(1), &batch, Some(&done)),
-        writes::park(&id(), Fence(1), &batch, &parked, &none, at(210)),
-        writes::restored(&id(), Fence(1), Generation(1), Generation(5), Fence(9), at(210)),
+        writes::record(&id(), &taken, &batch),
+        writes::record_look(&id(), &taken, &batch, None),
+        writes::hold(&id(), &taken, &holds, at(300), writes::Keep::As(&batch), &none),
+        writes::confirm_rest(&id(), &taken, &batch, Some(&done)),
+        writes::park(&id(), &taken, &batch, &parked, &none, at(210)),
+        writes::restored(&id(), &taken, Generation(1), Generation(5), Fence(9), at(210)),
     ] {
         assert_eq!(late.apply(world.item.as_ref()), None, "{late:?}");
     }
+}
+
+#[test]
+fn a_late_copy_of_a_worker_s_own_write_changes_nothing() {
+    let done = |batch: &Batch| committed(batch, 210);
+    let holds = crate::partition::Holds { kind: "unavailable".into(), count: 1 };
+    let parked = Parked { generation: Generation(1), digest: None, kind: "bug".into(), message: String::new() };
+    let none = std::collections::BTreeSet::new();
+    for last in 0..4 {
+        let mut world = World::marked(0);
+        let batch = world.take(31).batch;
+        let mut sent = vec![];
+        let mut send = |world: &mut World, update: Update| {
+            world.write(&update);
+            sent.push(update);
+        };
+        let update = writes::record_look(&id(), &world.taken(), &batch.enter(Phase::Listing), None);
+        send(&mut world, update);
+        for phase in [Phase::Staging, Phase::Swapping] {
+            let recorded = batch.enter(phase).recorded("token".into(), at(40));
+            let update = writes::record(&id(), &world.taken(), &recorded);
+            send(&mut world, update);
+        }
+        let taken = world.taken();
+        let update = match last {
+            0 => writes::confirm_rest(&id(), &taken, &taken.batch, Some(&done(&taken.batch))),
+            1 => writes::park(&id(), &taken, &taken.batch, &parked, &none, at(210)),
+            2 => writes::hold(&id(), &taken, &holds, at(300), writes::Keep::As(&taken.batch), &none),
+            _ => writes::hold(&id(), &taken, &holds, at(300), writes::Keep::End(&taken.batch), &none),
+        };
+        send(&mut world, update);
+        for copy in sent {
+            assert_eq!(copy.apply(world.item.as_ref()), None, "after write {last}: {copy:?}");
+        }
+    }
+}
+
+#[test]
+fn a_record_whose_answer_was_lost_is_known_again_until_somebody_else_takes() {
+    let mut world = World::marked(0);
+    let batch = world.take(31).batch;
+    let taken = world.taken();
+    let next = batch.enter(Phase::Staging).recorded("token".into(), at(40));
+    assert!(!taken.wrote(&next, world.item.as_ref().unwrap()), "not yet");
+    world.record(&next);
+    assert!(taken.wrote(&next, world.item.as_ref().unwrap()));
+    world.take(200);
+    assert!(!taken.wrote(&next, world.item.as_ref().unwrap()), "overtaken, though the batch is continued as it was");
 }
 
 #[test]
@@ -261,7 +317,7 @@ fn a_parked_partition_rests_until_a_new_mark_wakes_it() {
     let batch = world.take(31).batch;
     let parked = Parked { generation: Generation(1), digest: None, kind: "empty_source".into(), message: "m".into() };
     let none = std::collections::BTreeSet::new();
-    world.write(&writes::park(&id(), Fence(1), &batch, &parked, &none, at(40)));
+    world.write(&writes::park(&id(), &world.taken(), &batch, &parked, &none, at(40)));
     let item = world.item();
     assert_eq!((item.due_at, item.work.clone(), item.parked_since), (None, None, Some(at(40))));
     assert_eq!(world.decide(100), Decision::Nothing(Reason::Parked));
@@ -280,8 +336,8 @@ fn whatever_ends_a_batch_whose_swap_was_recorded_leaves_it_unresolved() {
         let batch = world.take(31).batch.enter(Phase::Swapping).recorded("token".into(), at(40));
         world.record(&batch);
         world.write(&match end {
-            0 => writes::hold(&id(), Fence(1), &holds, at(60), writes::Keep::End(&batch), &none),
-            _ => writes::park(&id(), Fence(1), &batch, &parked, &none, at(50)),
+            0 => writes::hold(&id(), &world.taken(), &holds, at(60), writes::Keep::End(&batch), &none),
+            _ => writes::park(&id(), &world.taken(), &batch, &parked, &none, at(50)),
         });
         assert!(world.item().unresolved && world.item().batch.is_none());
     }

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use tidemark_domain::definition::Concurrency;
 use tidemark_domain::id::{DatasetName, PartitionId, PartitionName};
 use tidemark_domain::lock::Scope;
-use tidemark_domain::partition::PartitionItem;
+use tidemark_domain::partition::{Batch, PartitionItem};
 use tidemark_domain::update::{Change, Condition, Item, Key, Update};
-use tidemark_domain::writes;
+use tidemark_domain::writes::{self, Taken};
 
 use super::fresh;
 use crate::ports::{DueEntry, Index, StateStore, Written};
@@ -343,13 +343,37 @@ fn any_write(chance: &mut Chance, id: &PartitionId, item: Option<&Item>, now: Ti
     let Some(read) = read.filter(|_| chance.below(5) > 0) else {
         return writes::mark(id, chance.below(3) as u64, now);
     };
-    match chance.below(5) {
-        0 => writes::replay(id, Some(read.marked), chance.below(2) == 0, None, now),
-        1 => writes::put_off(id, fence(&read, stale), now + SignedDuration::from_mins(1)),
-        2 => writes::wake(id, read.due_at.filter(|_| !stale).unwrap_or(now), now),
-        3 => writes::restored(id, fence(&read, stale), read.marked, read.marked, read.fence, now),
-        _ => writes::leave(id, &read),
+    let (choice, other) = (chance.below(7), chance.below(9));
+    match (choice, &read.batch) {
+        (0, _) => writes::replay(id, Some(read.marked), other < 5, None, now),
+        (1, _) => writes::put_off(id, fence(&read, stale), now + SignedDuration::from_mins(1)),
+        (2, _) => writes::wake(id, read.due_at.filter(|_| !stale).unwrap_or(now), now),
+        (3, _) => writes::leave(id, &read),
+        (_, None) => writes::take(id, &read, &batch(other), false, now),
+        (4, Some(held)) => {
+            let taken = Taken { fence: fence(&read, stale), batch: held.clone() };
+            writes::restored(id, &taken, read.marked, read.marked, read.fence, now)
+        }
+        // Now and then a copy of an earlier write, which knows another batch.
+        (_, Some(held)) => {
+            let held = if stale { batch(other + 1) } else { held.clone() };
+            writes::record(id, &Taken { fence: read.fence, batch: held }, &batch(other))
+        }
     }
+}
+
+/// One of several batches, with all that a stored map may nest.
+fn batch(n: usize) -> Batch {
+    let statement = json!({"token": "t", "submitted_at": 1_790_000_000_000_i64});
+    let mut stored = json!({
+        "id": uuid::Uuid::from_u128(7), "fence": 1, "covers": 1, "phase": "staging", "definition": "d", "epoch": 0,
+        "began_at": 1_790_000_000_000_i64, "statement_timeout_seconds": 1_800, "removed": -1, "spent_seconds": n, "attempt": 1,
+    });
+    if n.is_multiple_of(2) {
+        stored["statement"] = statement;
+        stored["accept"] = json!({"kinds": ["row_drop"], "digest": "ä"});
+    }
+    serde_json::from_value(stored).unwrap_or_else(|error| panic!("a stored batch: {error}"))
 }
 
 /// A small generator of numbers that a seed repeats.

@@ -15,17 +15,17 @@ impl Worker<'_> {
         let outcome = if last.is_some() { story::Outcome::Committed } else { story::Outcome::Unchanged };
         let id = &self.seen.id;
         let story = story::close(id, &self.batch, outcome, last.as_ref().map(|l| l.rows), None, self.now());
-        let rest = writes::confirm_rest(id, self.fence, &self.batch, last.as_ref());
+        let rest = writes::confirm_rest(id, &self.taken, &self.batch, last.as_ref());
         let Some(found) = self.finish(rest, Some(&story)).await? else {
             self.after_commit(last.as_ref()).await;
             return Ok(Answer::Done(if last.is_some() { "rebuilt" } else { "unchanged" }));
         };
-        if step::is_overtaken(&found, self.fence) {
+        if !self.taken.holds(&found) {
             return Ok(self.overtaken().await);
         }
         let (marked, settle) = (found.marked, self.engine.settings.settle);
         let (last_ref, definition) = (last.as_ref(), &self.definition);
-        let again = step::confirm_again(id, self.fence, &self.batch, last_ref, found, definition, settle, self.now());
+        let again = step::confirm_again(id, &self.taken, &self.batch, last_ref, found, definition, settle, self.now());
         if self.finish(again, Some(&story)).await?.is_some() {
             return Ok(self.overtaken().await);
         }

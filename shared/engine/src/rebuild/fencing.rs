@@ -53,7 +53,7 @@ impl Worker<'_> {
     async fn ahead(&self, ledger: Generation, stored: Fence) -> Result<Next, Error> {
         let now = self.engine.look(&self.seen.id).await?;
         let found = now.and_then(|seen| seen.item);
-        Ok(step::ahead(self.fence, found.as_ref(), ledger, stored))
+        Ok(step::ahead(self.taken.fence, found.as_ref(), ledger, stored))
     }
 
     /// A claim or fence was refused because a newer fence is stored: what else does Redshift know?

@@ -18,6 +18,7 @@ use crate::ports::{Alert, Written};
 impl Worker<'_> {
     /// Leaves the partition as `next` says. If even that fails, the message comes back and the lease runs out.
     pub(crate) async fn left(mut self, next: Next) -> Answer {
+        self.clear_doubt().await;
         let mut left = self.leave(next).await;
         if let Err(error @ Error::Announce(_)) = &left
             && let Next::Settle { settlement, keep } = self.failed(error)
@@ -69,7 +70,7 @@ impl Worker<'_> {
         }
         tracing::info!(kind, %until, kept = keep, why = message, "held");
         let kept = if *keep { Keep::As(batch) } else { Keep::End(batch) };
-        let update = step::hold(&self.seen.id, self.fence, &self.item, kind, *until, kept, &alerted);
+        let update = step::hold(&self.seen.id, &self.taken, &self.item, kind, *until, kept, &alerted);
         if self.finish(update, self.ended_story(settlement).as_ref()).await?.is_some() {
             return Ok(self.overtaken().await);
         }
@@ -88,14 +89,14 @@ impl Worker<'_> {
         self.engine.publish_parked(self.seen, batch, &parked).await?;
         tracing::error!(kind, why = message, "parked");
         let now = self.now();
-        let update = writes::park(&self.seen.id, self.fence, batch, &parked, &alerted, now);
+        let update = writes::park(&self.seen.id, &self.taken, batch, &parked, &alerted, now);
         let story = self.ended_story(settlement);
         let Some(found) = self.finish(update, story.as_ref()).await? else { return Ok(Answer::Done("parked")) };
-        if step::is_overtaken(&found, self.fence) {
+        if !self.taken.holds(&found) {
             return Ok(self.overtaken().await);
         }
         // PARK B: marked again since, so what was tried may be mended already.
-        let (update, until) = step::park_again(&self.seen.id, self.fence, &self.item, batch, kind, &alerted, now);
+        let (update, until) = step::park_again(&self.seen.id, &self.taken, &self.item, batch, kind, &alerted, now);
         if self.finish(update, story.as_ref()).await?.is_some() {
             return Ok(self.overtaken().await);
         }
@@ -113,7 +114,7 @@ impl Worker<'_> {
         }
         let halted = self.engine.write(&[self.seen.head.halt(&self.seen.id.dataset, why, self.now())]).await?;
         tracing::error!(why, halted = matches!(halted, Written::Applied { .. }), "the dataset is halted");
-        let update = writes::record(&self.seen.id, self.fence, &keep.left_in_order());
+        let update = writes::record(&self.seen.id, &self.taken, &keep.left_in_order());
         if self.finish(update, None).await?.is_some() {
             return Ok(self.overtaken().await);
         }
@@ -126,7 +127,7 @@ impl Worker<'_> {
         let listing = Some(self.listing).filter(|_| self.batch.phase == Phase::Listing);
         let batch = Batch { spent_seconds, listing, ..step::handed_off(&self.batch, statement) };
         tracing::info!(phase = batch.phase.as_str(), statement = ?batch.statement.as_ref().map(|s| &s.id), "handed off");
-        let update = writes::record(&self.seen.id, self.fence, &batch);
+        let update = writes::record(&self.seen.id, &self.taken, &batch);
         if self.finish(update, None).await?.is_some() {
             return Ok(self.overtaken().await);
         }
@@ -136,13 +137,13 @@ impl Worker<'_> {
     /// What was submitted has ended, and nothing new may be.
     async fn denied(&self) -> Result<Answer, Error> {
         if self.permission == Permission::Follow {
-            let update = writes::record(&self.seen.id, self.fence, &self.batch.left_in_order());
+            let update = writes::record(&self.seen.id, &self.taken, &self.batch.left_in_order());
             self.finish(update, None).await?;
             return Ok(Answer::Done("the dataset is paused; what was submitted is followed to its end"));
         }
         // Retired, or not yielded any more: the batch ends; the next look leaves the index, or fences first.
         let (now, keep) = (self.now(), Keep::End(&self.batch));
-        let update = step::hold(&self.seen.id, self.fence, &self.item, "retired", now, keep, &self.item.alerted);
+        let update = step::hold(&self.seen.id, &self.taken, &self.item, "retired", now, keep, &self.item.alerted);
         if self.finish(update, None).await?.is_none() {
             self.engine.nudge(self.seen, self.item.marked).await;
         }
@@ -161,13 +162,13 @@ impl Worker<'_> {
         self.alert(&format!("restored: {}", self.seen.id), &message).await?;
         let mut marked = self.item.marked;
         for _ in 0..super::TAKES_AT_ONCE {
-            let update = writes::restored(&self.seen.id, self.fence, marked, ledger, stored, self.now());
+            let update = writes::restored(&self.seen.id, &self.taken, marked, ledger, stored, self.now());
             match self.finish(update, None).await? {
                 None => {
                     self.engine.nudge(self.seen, marked.max(ledger).next()).await;
                     return Ok(Answer::Done("the state table was restored; fencing comes next"));
                 }
-                Some(found) if !step::is_overtaken(&found, self.fence) => marked = found.marked,
+                Some(found) if self.taken.holds(&found) => marked = found.marked,
                 Some(_) => return Ok(self.overtaken().await),
             }
         }
@@ -176,7 +177,7 @@ impl Worker<'_> {
 
     /// Somebody else has the partition; whoever it is goes on with it. Our lock, if it is still ours, is given back.
     pub(crate) async fn overtaken(&self) -> Answer {
-        tracing::info!(fence = %self.fence, "overtaken");
+        tracing::info!(fence = %self.taken.fence, "overtaken");
         self.release().await;
         Answer::Done("overtaken")
     }

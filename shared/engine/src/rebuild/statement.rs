@@ -14,7 +14,7 @@ use tidemark_domain::writes;
 
 use super::{Next, Worker};
 use crate::error::Error;
-use crate::ports::{Execution, ExecutionStatus, Submission, WarehouseError, Written};
+use crate::ports::{Execution, ExecutionStatus, Submission, WarehouseError};
 
 /// The longest wait of one call.
 const LONG_POLL_SECONDS: i64 = 30;
@@ -48,11 +48,10 @@ impl Worker<'_> {
         let recorded = match step::submit(&self.batch, self.permission, &token, self.now()) {
             Submit::Denied => return Ok(Ran::Leave(Next::Denied)),
             Submit::Record(batch) => {
-                let update = writes::record(&self.seen.id, self.fence, &batch);
-                if let Written::Refused(_) = self.engine.write(&[update]).await? {
+                let update = writes::record(&self.seen.id, &self.taken, &batch);
+                if !self.record(update, batch).await? {
                     return Ok(Ran::Leave(Next::Overtaken));
                 }
-                self.batch = batch;
                 None
             }
             Submit::Describe(id) => Some(id),

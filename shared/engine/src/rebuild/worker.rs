@@ -13,8 +13,9 @@ use tidemark_domain::settle::Settlement;
 use tidemark_domain::sql::rebuild::{LastBatch, Request};
 use tidemark_domain::step::{self, Next};
 use tidemark_domain::take::{Permission, Take};
+use tidemark_domain::update::{Item, Update};
 use tidemark_domain::verify::GuardKind;
-use tidemark_domain::writes;
+use tidemark_domain::writes::{self, Taken};
 
 use super::{Answer, HAND_OFF_MARGIN, Seen, Work};
 use crate::Engine;
@@ -29,8 +30,11 @@ pub(crate) struct Worker<'a> {
     /// The item as it was when it was taken.
     pub(crate) item: PartitionItem,
     pub(crate) batch: Batch,
-    /// The take's fence; the batch's own may be older.
-    pub(crate) fence: Fence,
+    /// What it holds of the item, for its writes. The batch there is the one in hand, or the one before, where that isn't
+    /// recorded yet.
+    pub(crate) taken: Taken,
+    /// Whether the answer to its last RECORD was lost: what it holds of the item may be one write behind.
+    in_doubt: bool,
     /// The take whose listing goes on: this one, or the one before where that left it in order. What two takes write down is
     /// never mixed.
     pub(crate) listing: Fence,
@@ -77,8 +81,9 @@ impl<'a> Worker<'a> {
             work,
             seen,
             item: PartitionItem { unresolved: take.unresolved, ..item.clone() },
+            taken: Taken { fence: item.fence.next(), batch: take.batch.clone() },
+            in_doubt: false,
             batch: take.batch,
-            fence: item.fence.next(),
             listing,
             watched_since: engine.ports.clock.now(),
             permission: take.permission,
@@ -133,17 +138,47 @@ impl<'a> Worker<'a> {
         match next {
             Next::Enter(batch) => self.batch = batch,
             Next::Looked { batch, newest } => {
-                let update = writes::record_look(&self.seen.id, self.fence, &batch, newest.as_deref());
-                if let Written::Refused(_) = self.engine.write(&[update]).await? {
+                let update = writes::record_look(&self.seen.id, &self.taken, &batch, newest.as_deref());
+                if !self.record(update, batch).await? {
                     return Ok(Some(Next::Overtaken));
                 }
                 self.item.last = newest.map(|newest| *newest).or(self.item.last.take());
                 self.item.unresolved = false;
-                self.batch = batch;
             }
             leaving => return Ok(Some(leaving)),
         }
         Ok(None)
+    }
+
+    /// Writes a RECORD of a batch, which is in hand then; `false`: somebody else has the partition.
+    pub(crate) async fn record(&mut self, update: Update, batch: Batch) -> Result<bool, Error> {
+        self.in_doubt = true;
+        let written = self.engine.write(&[update]).await?;
+        self.in_doubt = false;
+        if let Written::Refused(found) = written {
+            let ours = |found: Item| self.taken.wrote(&batch, &found);
+            if !found.into_iter().flatten().next().is_some_and(ours) {
+                return Ok(false);
+            }
+            tracing::info!("recorded: the answer was lost");
+        }
+        self.taken.batch = batch.clone();
+        self.batch = batch;
+        Ok(true)
+    }
+
+    /// After a lost answer, reads what it holds of the item: under its fence nobody else writes the batch.
+    pub(crate) async fn clear_doubt(&mut self) {
+        if !std::mem::take(&mut self.in_doubt) {
+            return;
+        }
+        match self.engine.look(&self.seen.id).await {
+            Ok(seen) => {
+                let item = seen.and_then(|seen| seen.item).filter(|item| item.fence == self.taken.fence);
+                self.taken.batch = item.and_then(|item| item.batch).unwrap_or(self.taken.batch.clone());
+            }
+            Err(error) => tracing::info!(%error, "whether its last record was written stays unknown"),
+        }
     }
 
     /// A failure of a port, or of something stored: settled by its kind; the batch goes on as it is.
