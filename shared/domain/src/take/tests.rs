@@ -66,7 +66,7 @@ impl World {
         world
     }
 
-    fn write(&mut self, update: &crate::update::Update) {
+    fn write(&mut self, update: &Update) {
         self.item = Some(update.apply(self.item.as_ref()).expect("the write's condition holds"));
     }
 
