@@ -67,11 +67,17 @@ fn accept(arguments: &arguments::Replay, item: Option<&PartitionItem>) -> Result
     if kinds.is_empty() {
         return Ok(None);
     }
-    let digest = match &arguments.digest {
-        Some(digest) => Some(Digest::stored(digest.as_str())),
-        None => item.and_then(shown_digest),
-    };
-    if digest.is_none() && kinds.iter().any(|kind| kind.accepted_with_digest()) {
+    let (shown, given) = (item.and_then(shown_digest), arguments.digest.as_deref().map(Digest::stored));
+    let needed = kinds.iter().any(|kind| kind.accepted_with_digest());
+    if let (true, Some(given), Some(shown)) = (needed, &given, &shown)
+        && given != shown
+    {
+        return Err(Failure::Refused(format!(
+            "digest {given} is accepted, but the partition shows {shown} by now; look again with `tidemark show`"
+        )));
+    }
+    let digest = given.or(shown);
+    if digest.is_none() && needed {
         return Err(Failure::Refused(
             "there is no listing to accept: the partition is neither parked nor in a batch that has listed; \
              replay it without --accept, then look with `tidemark show`"
@@ -116,8 +122,21 @@ mod tests {
         let parked = item(&json!({ "generation": 3, "digest": "seen", "kind": "empty_source", "message": "m" }));
         let accepted = accept(&asked(&["empty_source", "row_drop"], None), Some(&parked)).unwrap().unwrap();
         assert_eq!((accepted.kinds.len(), accepted.digest), (2, Some(Digest::stored("seen"))));
-        let given = accept(&asked(&["empty_source"], Some("given")), Some(&parked)).unwrap().unwrap();
-        assert_eq!(given.digest, Some(Digest::stored("given")));
+        let given = accept(&asked(&["empty_source"], Some("seen")), Some(&parked)).unwrap().unwrap();
+        assert_eq!(given.digest, Some(Digest::stored("seen")));
+        let unparked = accept(&asked(&["empty_source"], Some("seen")), None).unwrap().unwrap();
+        assert_eq!(unparked.digest, Some(Digest::stored("seen")), "it is held against what is listed then");
+    }
+
+    #[test]
+    fn another_listing_than_the_one_shown_is_refused_with_both_digests() {
+        let parked = item(&json!({ "generation": 3, "digest": "now", "kind": "empty_source", "message": "m" }));
+        let refused = accept(&asked(&["empty_source"], Some("then")), Some(&parked));
+        assert!(
+            matches!(&refused, Err(Failure::Refused(told)) if told.contains("then") && told.contains("now")),
+            "{refused:?}"
+        );
+        assert!(accept(&asked(&["foreign_rows"], Some("then")), Some(&parked)).is_ok(), "needs none");
     }
 
     #[test]
