@@ -224,3 +224,137 @@ async fn accepting_counts_for_its_own_replay_alone() {
     world.rest("").await;
     assert_eq!(world.item(DAY).parked.unwrap().kind, "empty_source");
 }
+
+/// When the partition is looked at, in whole minutes after its mark, until it is parked.
+async fn looks_until_parked(world: &mut World) -> Vec<i64> {
+    let marked_at = world.item(DAY).marked_at;
+    let mut looks = Vec::new();
+    let mut fence = world.item(DAY).fence;
+    for _ in 0..200 {
+        world.rounds(1).await;
+        let item = world.item(DAY);
+        if item.fence != fence {
+            fence = item.fence;
+            looks.push(world.clock.now().duration_since(marked_at).as_secs() / 60);
+        }
+        if item.parked.is_some() {
+            return looks;
+        }
+    }
+    panic!("never parked; looks: {looks:?}");
+}
+
+#[tokio::test]
+async fn a_guard_of_the_listing_looks_again_after_1_2_4_minutes_and_row_drop_once_and_both_park_when_patience_is_over()
+{
+    let mut empty = World::new(TOML).await;
+    empty.put(&format!("{DAY}/a.csv"), "1\n").await;
+    empty.rest("").await;
+    empty.delete(&format!("{DAY}/a.csv"));
+    empty.mark().await;
+    let looks = looks_until_parked(&mut empty).await;
+    assert_eq!(looks.len(), 5, "at once, after 1, 3, 7 minutes and at the end: {looks:?}");
+    let gaps: Vec<i64> = looks.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(gaps[0] <= 2 && (2..=3).contains(&gaps[1]) && (4..=5).contains(&gaps[2]), "{looks:?}");
+    assert_eq!((looks[4], empty.submitted("/stage")), (15, 1), "{looks:?}");
+
+    let mut fewer = World::new(&strict()).await;
+    fewer.put(&format!("{DAY}/a.csv"), &rows(20)).await;
+    fewer.rest("").await;
+    fewer.put(&format!("{DAY}/a.csv"), &rows(10)).await;
+    fewer.mark().await;
+    let looks = looks_until_parked(&mut fewer).await;
+    assert_eq!((looks.len(), looks[1], fewer.submitted("/stage")), (2, 15, 3), "{looks:?}");
+}
+
+#[tokio::test]
+async fn a_replay_has_no_patience() {
+    for (guard, world) in [("empty_source", World::new(TOML).await), ("row_drop", World::new(&strict()).await)] {
+        let mut world = world;
+        world.put(&format!("{DAY}/a.csv"), &rows(20)).await;
+        world.rest("").await;
+        match guard {
+            "empty_source" => world.delete(&format!("{DAY}/a.csv")),
+            _ => world.put(&format!("{DAY}/a.csv"), &rows(10)).await,
+        }
+        world.mark().await;
+        world.replay(DAY, &json!({"reason": "what is it?"}));
+        let asked = world.clock.now();
+        world.rounds(4).await;
+        let parked = world.item(DAY).parked.unwrap_or_else(|| panic!("{guard}: the verdict comes at once"));
+        assert_eq!(parked.kind, guard);
+        assert!(world.clock.now() < asked + SignedDuration::from_mins(3));
+    }
+}
+
+#[tokio::test]
+async fn c031_a_restored_object_marks_by_its_event_and_only_by_the_completed_one() {
+    let mut world = World::new(TOML).await;
+    let key = format!("orders/{DAY}/a.csv");
+    world.put(&format!("{DAY}/a.csv"), "1\n").await;
+    world.objects.set_archived("lake", &key, true);
+    world.rest("").await;
+    assert_eq!(world.item(DAY).parked.unwrap().kind, "archived_objects");
+    world.objects.set_archived("lake", &key, false);
+    let event = |name: &str| {
+        let s3 = json!({"bucket": {"name": "lake"}, "object": {"key": key.replace('=', "%3D"), "size": 2}});
+        json!({"Records": [{"eventVersion": "2.3", "eventSource": "aws:s3", "eventName": name, "s3": s3}]}).to_string()
+    };
+    for ignored in ["ObjectRestore:Post", "ObjectRestore:Delete"] {
+        world.events.push_back(event(ignored));
+        world.rest("").await;
+        assert_eq!((world.item(DAY).marked.0, world.item(DAY).parked.is_some()), (1, true), "{ignored}");
+    }
+    world.events.push_back(event("ObjectRestore:Completed"));
+    world.rest("").await;
+    world.assert_true("restored").await;
+    // A committed file that is archived later changes nothing: what is loaded is loaded.
+    world.objects.set_archived("lake", &key, true);
+    world.events.push_back(event("ObjectRestore:Completed"));
+    world.rest("").await;
+    assert_eq!((world.item(DAY).parked, world.warehouse.ledger().len()), (None, 1));
+}
+
+#[tokio::test]
+async fn foreign_rows_are_told_beside_what_else_is_wrong() {
+    let mut world = World::new(&strict()).await;
+    world.put(&format!("{DAY}/a.csv"), &rows(10)).await;
+    world.rest("").await;
+    world.warehouse.put_rows(&world.definition.target, "\"dt\" = DATE '2026-11-01'", &["theirs"]).unwrap();
+    world.put(&format!("{DAY}/b.csv"), "1\n").await;
+    world.rest("").await;
+    let parked = world.item(DAY).parked.unwrap();
+    for words in ["2 rules are broken", "duplicate_keys: 1 staged rows", "foreign_rows: 1 of the target's 11 rows"] {
+        assert!(parked.message.contains(words), "{}", parked.message);
+    }
+}
+
+/// A small file each ten seconds, for an hour and a half: settling ends after ten minutes, the interval bounds what follows.
+#[tokio::test]
+async fn a_partition_that_never_stops_receiving_files_is_rebuilt_all_the_same_and_not_too_often() {
+    let mut world = World::new(&TOML.replace("interval = \"0s\"", "interval = \"15m\"")).await;
+    let began = world.clock.now();
+    let mut first = None;
+    for n in 0..540 {
+        world.put(&format!("{DAY}/{n:04}.csv"), &format!("{n}\n")).await;
+        world.mark().await;
+        for _ in 0..10 {
+            world.clock.advance(Duration::from_secs(1));
+            while world.rebuild().await.is_some() {}
+        }
+        if n % 6 == 0 {
+            world.sweep().await;
+        }
+        if first.is_none() && !world.warehouse.ledger().is_empty() {
+            first = Some(world.clock.now().duration_since(began).as_secs() / 60);
+        }
+    }
+    let rebuilds = world.warehouse.ledger().len();
+    assert!(
+        first.is_some_and(|minutes| minutes <= 12),
+        "rebuilt while files still come, first after {first:?} minutes"
+    );
+    assert!((4..=7).contains(&rebuilds), "{rebuilds} rebuilds in 90 minutes, one each 15 at most");
+    world.rest("").await;
+    world.assert_true("it stopped at last").await;
+}
