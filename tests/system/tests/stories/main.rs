@@ -10,5 +10,6 @@ mod faults;
 mod guards;
 mod hostile_keys;
 mod main_job;
+mod manual;
 mod producers;
 mod replays;

@@ -3,82 +3,25 @@
 //! - A `toml` block that has a `source` is a whole file. Any other changes the last file that had its dataset.
 //! - A `toml refused` block changes it too, and the `text` block after it is every word that is said against it.
 //! - A `console` block is run where `datasets.toml` is the last valid block; what follows a command is what it prints.
+//! - What a block of data becomes in the target is held by a system test, on the local cloud.
 //! - A heading that names a table, such as `[orders.csv]`, is over the keys of that table: each row of its list begins with
 //!   one.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "what fails here fails the test")]
+#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+mod blocks;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::process::Command;
 use std::{env, fs};
 
 use tidemark_domain::definition::{Definition, PartKind, parse};
-use toml_edit::{DocumentMut, Item, Table, TableLike};
+use toml_edit::{DocumentMut, Item};
+
+use blocks::{Files, blocks, manual};
 
 /// A key that nobody will ever have: what is said against it names those there are.
 const NO_KEY: &str = "zzzzzzzzzzzzzzzz";
-
-fn manual() -> String {
-    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/datasets.md")).unwrap()
-}
-
-/// A fenced block, and the line it begins in.
-#[derive(Debug)]
-struct Block {
-    line: usize,
-    info: String,
-    text: String,
-}
-
-fn blocks(manual: &str) -> Vec<Block> {
-    let mut blocks = Vec::new();
-    let mut open: Option<Block> = None;
-    for (index, line) in manual.lines().enumerate() {
-        match (&mut open, line.strip_prefix("```")) {
-            (None, Some(info)) => open = Some(Block { line: index + 1, info: info.to_owned(), text: String::new() }),
-            (Some(_), Some(_)) => blocks.extend(open.take()),
-            (Some(block), None) => block.text.extend([line, "\n"]),
-            (None, None) => {}
-        }
-    }
-    assert!(open.is_none(), "a block isn't closed");
-    blocks
-}
-
-/// The files of the manual, as they grow: by dataset the last that had it.
-#[derive(Default)]
-struct Files(BTreeMap<String, DocumentMut>);
-
-impl Files {
-    /// The whole file that a block is, or makes of the one before.
-    fn with(&self, block: &Block) -> DocumentMut {
-        let change: DocumentMut = block.text.parse().unwrap_or_else(|error| panic!("line {}: {error}", block.line));
-        let is_whole = change.iter().any(|(_, table)| table.get("source").is_some());
-        if is_whole {
-            return change;
-        }
-        let (dataset, _) = change.iter().next().unwrap_or_else(|| panic!("line {}: nothing is in it", block.line));
-        let base = self.0.get(dataset).unwrap_or_else(|| panic!("line {}: no file before has [{dataset}]", block.line));
-        let mut whole = base.clone();
-        merge(whole.as_table_mut(), change.as_table());
-        // Read again: only a text has places.
-        whole.to_string().parse().unwrap()
-    }
-
-    fn keep(&mut self, file: &DocumentMut) {
-        self.0.extend(file.iter().map(|(dataset, _)| (dataset.to_owned(), file.clone())));
-    }
-}
-
-fn merge(into: &mut Table, change: &dyn TableLike) {
-    for (key, item) in change.iter() {
-        match (into.get_mut(key).and_then(Item::as_table_mut), item.as_table()) {
-            (Some(inner), Some(change)) => merge(inner, change),
-            _ => drop(into.insert(key, item.clone())),
-        }
-    }
-}
 
 /// A folder with a `datasets.toml` in it, and the operator's command there.
 struct Folder(tempfile::TempDir);
@@ -186,6 +129,15 @@ fn what_is_shown_of_a_terminal_is_what_it_shows() {
         }
     }
     assert!(commands > 0, "no command was found");
+}
+
+#[test]
+fn every_file_that_is_shown_is_named() {
+    let shown: Vec<_> = blocks(&manual()).into_iter().filter(|block| block.info == "csv").collect();
+    assert!(!shown.is_empty());
+    for block in shown {
+        assert!(block.before.contains("`s3://"), "line {}: which object is it?", block.line);
+    }
 }
 
 /// By table, such as `orders.csv`: what its reader says that it may have.
