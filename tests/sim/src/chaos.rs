@@ -3,6 +3,7 @@
 //! Every call waits for one more poll before it is made, so whoever polls several workers decides in which order their calls
 //! happen. What happens later waits on the [`Scene`] until the night lets it arrive, in any order.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::future::{Future, pending, poll_fn};
 use std::pin::Pin;
@@ -12,35 +13,35 @@ use std::task::Poll;
 use tidemark_engine::ports::Effect;
 
 use crate::chance::Chance;
+use crate::reached::{Kind, Reached};
 
-/// What goes wrong with a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Trouble {
-    Throttled,
-    FailBefore,
-    FailAfter,
-    Twice,
-    Late,
-    LateTwice,
-    DieBefore,
-    DieAfter,
-    DieLate,
-}
-
-const TROUBLES: [Trouble; 8] = [
-    Trouble::FailBefore,
-    Trouble::FailAfter,
-    Trouble::Twice,
-    Trouble::Late,
-    Trouble::LateTwice,
-    Trouble::DieBefore,
-    Trouble::DieAfter,
-    Trouble::DieLate,
+/// What goes wrong with a call, beside throttling.
+const TROUBLES: [Kind; 8] = [
+    Kind::FailedBefore,
+    Kind::FailedAfter,
+    Kind::Twice,
+    Kind::Late,
+    Kind::LateTwice,
+    Kind::DiedBefore,
+    Kind::DiedAfter,
+    Kind::DiedLate,
 ];
+/// What leaves a swap behind that lands when nobody thinks of it any more.
+const AMBUSHES: [Kind; 3] = [Kind::Late, Kind::LateTwice, Kind::DiedLate];
+
+/// Effects on their way.
+pub type Effects = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// An effect that is still to come.
-pub type Late = (String, Pin<Box<dyn Future<Output = ()>>>);
-type SendLate = (String, Pin<Box<dyn Future<Output = ()> + Send>>);
+struct Late {
+    /// Whose, which call, of what.
+    what: String,
+    worker: String,
+    call: &'static str,
+    /// After so many calls it was sent.
+    sent: u64,
+    effect: Effects,
+}
 
 /// What all workers of a night share. Clones are the same scene.
 #[derive(Clone, Default)]
@@ -50,10 +51,16 @@ pub struct Scene(Arc<Mutex<Shared>>);
 struct Shared {
     throttled: Option<&'static str>,
     calm: bool,
-    late: Vec<SendLate>,
+    ambush: bool,
+    late: Vec<Late>,
     trace: Vec<String>,
     steps: u64,
-    faults: u64,
+    reached: Reached,
+    /// The newest call of each kind: by any worker, and by each.
+    newest: BTreeMap<&'static str, u64>,
+    newest_of: BTreeMap<(String, &'static str), u64>,
+    /// Who took each partition last.
+    takers: BTreeMap<String, String>,
 }
 
 impl Scene {
@@ -66,9 +73,19 @@ impl Scene {
         self.lock().trace.push(what.into());
     }
 
-    /// Counts something that went wrong outside of a call.
-    pub fn count_fault(&self) {
-        self.lock().faults += 1;
+    /// Counts what a night came to.
+    pub fn reach(&self, kind: Kind) {
+        self.lock().reached.count(kind);
+    }
+
+    /// What it came to so far.
+    pub fn reached(&self) -> Reached {
+        self.lock().reached.clone()
+    }
+
+    /// From now on every other swap is left behind by its worker.
+    pub fn ambush(&self) {
+        self.lock().ambush = true;
     }
 
     /// The trace so far, taken.
@@ -76,10 +93,9 @@ impl Scene {
         std::mem::take(&mut self.lock().trace)
     }
 
-    /// Calls made and faults injected so far.
-    pub fn counts(&self) -> (u64, u64) {
-        let shared = self.lock();
-        (shared.steps, shared.faults)
+    /// Calls made so far.
+    pub fn steps(&self) -> u64 {
+        self.lock().steps
     }
 
     /// From now on half of the calls whose name begins so are throttled; `None`: no more.
@@ -90,20 +106,54 @@ impl Scene {
     /// From now on nothing goes wrong any more.
     pub fn calm(&self) {
         let mut shared = self.lock();
-        (shared.calm, shared.throttled) = (true, None);
+        (shared.calm, shared.ambush, shared.throttled) = (true, false, None);
     }
 
     /// Which effects are still to come. Without `unsent` only those on the wire: a worker may freeze for hours before it
     /// submits a statement.
     pub fn late(&self, unsent: bool) -> Vec<usize> {
-        let of = |(_, (what, _)): &(usize, &SendLate)| unsent || !what.contains("warehouse.submit");
+        let of = |(_, late): &(usize, &Late)| unsent || late.call != "warehouse.submit";
         self.lock().late.iter().enumerate().filter(of).map(|(at, _)| at).collect()
     }
 
-    /// One that is still to come.
-    pub fn take_late(&self, at: usize) -> Late {
-        let (what, effect) = self.lock().late.remove(at);
+    /// The swaps among them.
+    pub fn late_swaps(&self) -> Vec<usize> {
+        let of = |(_, late): &(usize, &Late)| late.what.ends_with("/swap");
+        self.lock().late.iter().enumerate().filter(of).map(|(at, _)| at).collect()
+    }
+
+    /// The partition of the newest of those.
+    pub(crate) fn late_swap_of(&self) -> Option<String> {
+        let shared = self.lock();
+        let swap = shared.late.iter().rev().find(|late| late.what.ends_with("/swap"))?;
+        swap.what.split('/').nth(2).map(str::to_owned)
+    }
+
+    /// One that is still to come, with what it is.
+    pub fn take_late(&self, at: usize) -> (String, Effects) {
+        let mut shared = self.lock();
+        let Late { what, worker, call, sent, effect } = shared.late.remove(at);
+        if shared.newest.get(call).is_some_and(|newest| *newest > sent) {
+            shared.reached.count(Kind::Reordered);
+        }
+        let own = shared.newest_of.get(&(worker, call)).is_some_and(|newest| *newest > sent);
+        if own && call == "state.write" {
+            shared.reached.count(Kind::WriteReordered);
+        }
         (what, effect)
+    }
+
+    /// A worker took a partition.
+    pub(crate) fn taken(&self, partition: &str, worker: &str) {
+        self.lock().takers.insert(partition.to_owned(), worker.to_owned());
+    }
+
+    /// A worker acts on a partition: is it still its own?
+    pub(crate) fn acts(&self, partition: &str, worker: &str) {
+        let mut shared = self.lock();
+        if shared.takers.get(partition).is_some_and(|taker| taker != worker) {
+            shared.reached.count(Kind::Zombie);
+        }
     }
 }
 
@@ -134,41 +184,44 @@ impl Luck {
         self.fate().dead
     }
 
+    /// The worker's name.
+    pub(crate) fn name(&self) -> String {
+        self.fate().name.clone()
+    }
+
+    /// What all workers share.
+    pub(crate) fn scene(&self) -> &Scene {
+        &self.scene
+    }
+
     fn fate(&self) -> MutexGuard<'_, Fate> {
         self.fate.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn draw(&self, call: &'static str, what: &str) -> Option<Trouble> {
+    fn draw(&self, call: &'static str, what: &str) -> Option<Kind> {
         let (mut shared, mut fate) = (self.scene.lock(), self.fate());
         shared.steps += 1;
+        let step = shared.steps;
+        shared.newest.insert(call, step);
+        shared.newest_of.insert((fate.name.clone(), call), step);
         let throttled = shared.throttled.is_some_and(|calls| call.starts_with(calls)) && fate.chance.once_in(2);
+        let swap = call == "warehouse.submit" && what.ends_with("/swap");
         let one_in = fate.one_in;
         let trouble = match one_in {
             _ if shared.calm => None,
-            _ if throttled => Some(Trouble::Throttled),
+            _ if throttled => Some(Kind::Throttled),
+            _ if swap && shared.ambush && fate.chance.once_in(2) => Some(*fate.chance.of(&AMBUSHES)),
             0 => None,
             // Swaps are what everything is about.
-            one_in if what.ends_with("/swap") && fate.chance.once_in(one_in.min(5)) => Some(*fate.chance.of(&TROUBLES)),
+            one_in if swap && fate.chance.once_in(one_in.min(5)) => Some(*fate.chance.of(&TROUBLES)),
             one_in => fate.chance.once_in(one_in).then(|| *fate.chance.of(&TROUBLES)),
         };
-        shared.faults += u64::from(trouble.is_some());
-        let told = trouble.map_or_else(String::new, |trouble| format!("  !! {trouble:?}"));
+        let told = trouble.map_or_else(String::new, |trouble| format!("  !! {}", trouble.words()));
+        if let Some(trouble) = trouble {
+            shared.reached.count(trouble);
+        }
         shared.trace.push(format!("    {} {call} {what}{told}", fate.name));
         trouble
-    }
-
-    /// What this worker sent before arrives before what it sends next.
-    pub(crate) async fn deliver(&self, call: &str) {
-        let sent = format!("{} {call} ", self.fate().name);
-        loop {
-            let (what, effect) = {
-                let mut shared = self.scene.lock();
-                let Some(at) = shared.late.iter().position(|(what, _)| what.starts_with(&sent)) else { return };
-                shared.late.remove(at)
-            };
-            self.scene.tell(format!("    late: {what}"));
-            effect.await;
-        }
     }
 
     async fn die<T>(&self) -> T {
@@ -180,11 +233,14 @@ impl Luck {
     where
         F: Future<Output = Result<T, E>> + Send + 'static,
     {
-        let told = format!("{} {call} {what}", self.fate().name);
+        let worker = self.name();
         let effect = Box::pin(async move {
             let _nobody_hears = effect.await;
         });
-        self.scene.lock().late.push((told, effect));
+        let what = format!("{worker} {call} {what}");
+        let mut shared = self.scene.lock();
+        let sent = shared.steps;
+        shared.late.push(Late { what, worker, call, sent, effect });
     }
 
     /// Makes a call, with what goes wrong in it.
@@ -202,33 +258,33 @@ impl Luck {
     {
         yield_once().await;
         match self.draw(name, what) {
-            None => effect().await,
-            Some(Trouble::Throttled | Trouble::FailBefore) => Err(error(Effect::NotApplied)),
-            Some(Trouble::FailAfter) => {
+            Some(Kind::Throttled | Kind::FailedBefore) => Err(error(Effect::NotApplied)),
+            Some(Kind::FailedAfter) => {
                 let _lost = effect().await;
                 Err(error(Effect::Unknown))
             }
-            Some(Trouble::Twice) => {
+            Some(Kind::Twice) => {
                 let _lost = effect().await;
                 effect().await
             }
-            Some(Trouble::Late) => {
+            Some(Kind::Late) => {
                 self.later(name, what, effect());
                 Err(error(Effect::Unknown))
             }
-            Some(Trouble::LateTwice) => {
+            Some(Kind::LateTwice) => {
                 self.later(name, what, effect());
                 effect().await
             }
-            Some(Trouble::DieBefore) => self.die().await,
-            Some(Trouble::DieAfter) => {
+            Some(Kind::DiedBefore) => self.die().await,
+            Some(Kind::DiedAfter) => {
                 let _lost = effect().await;
                 self.die().await
             }
-            Some(Trouble::DieLate) => {
+            Some(Kind::DiedLate) => {
                 self.later(name, what, effect());
                 self.die().await
             }
+            _ => effect().await,
         }
     }
 }

@@ -10,11 +10,16 @@ use tidemark_domain::invariants::{self, Broken};
 use tidemark_domain::partition::{Committed, PartitionItem};
 use tidemark_domain::sql::rows::Field;
 use tidemark_domain::update::Key;
-use tidemark_engine::memory::{ManualClock, MemoryState, MemoryWarehouse};
+use tidemark_engine::memory::{End, Ending, ManualClock, MemoryState, MemoryWarehouse};
 use tidemark_engine::ports::{Clock as _, Execution, ExecutionStatus};
+
+use crate::chaos::Scene;
+use crate::reached::Kind;
 
 /// The Data API forgets a token after this long.
 const TOKEN_KEPT: SignedDuration = SignedDuration::from_hours(8);
+
+const A_MINUTE: SignedDuration = SignedDuration::from_mins(1);
 
 /// A row of the ledger.
 pub type Row = BTreeMap<String, Field>;
@@ -26,6 +31,7 @@ pub struct Eye {
     state: MemoryState,
     warehouse: MemoryWarehouse,
     target: TableName,
+    scene: Scene,
     /// Rows of the target are compared at every look; otherwise only when the ledger grew.
     closely: bool,
     seen: Arc<Mutex<Seen>>,
@@ -36,8 +42,13 @@ struct Seen {
     broken: Option<String>,
     ledger: BTreeMap<String, Vec<Committed>>,
     rows: usize,
+    endings: usize,
     target: BTreeMap<String, Vec<String>>,
     sent: BTreeMap<String, Sent>,
+    /// The items as they were last seen.
+    items: BTreeMap<String, PartitionItem>,
+    /// The newest generation of each that was to be rebuilt for real.
+    forced: BTreeMap<String, Generation>,
 }
 
 /// The newest request of a batch and phase.
@@ -56,10 +67,12 @@ impl Eye {
         state: &MemoryState,
         warehouse: &MemoryWarehouse,
         target: &TableName,
+        scene: &Scene,
         closely: bool,
     ) -> Self {
         let (clock, state, warehouse) = (clock.clone(), state.clone(), warehouse.clone());
-        Self { clock, state, warehouse, target: target.clone(), closely, seen: Arc::default() }
+        let (target, scene) = (target.clone(), scene.clone());
+        Self { clock, state, warehouse, target, scene, closely, seen: Arc::default() }
     }
 
     /// What doesn't hold, if anything: the first that was seen.
@@ -70,6 +83,9 @@ impl Eye {
     /// Looks at what was committed since the last look: I1, I2, I5, I10, and I4 of the partitions it concerns.
     pub fn look(&self) {
         let mut seen = self.lock();
+        let endings = self.warehouse.endings_after(seen.endings);
+        seen.endings += endings.len();
+        endings.iter().flat_map(reached_by).for_each(|kind| self.scene.reach(kind));
         let fresh = self.warehouse.ledger_after(seen.rows);
         if fresh.is_empty() && !self.closely {
             return;
@@ -133,6 +149,15 @@ impl Eye {
         if let Some(batch) = &item.batch {
             seen.hold(invariants::lists_after_mark(batch.covers, item.marked), told);
         }
+        let forced = seen.forced.entry(partition.to_owned()).or_default();
+        *forced = item.forced.unwrap_or_default().max(*forced);
+        let (forced, built) = (*forced, ledger.iter().map(|row| row.generation).max().unwrap_or_default());
+        seen.hold(invariants::forced_is_real(&item, forced, built), told);
+        if let Some(before) = seen.items.insert(partition.to_owned(), item.clone()) {
+            for kind in reached_between(&before, &item) {
+                self.scene.reach(kind);
+            }
+        }
     }
 
     /// A request goes out: I9, and I11 for a COPY.
@@ -181,6 +206,43 @@ impl Seen {
     fn say(&mut self, what: String) {
         self.broken.get_or_insert(what);
     }
+}
+
+/// What an execution's end is counted as.
+fn reached_by(ending: &Ending) -> Vec<Kind> {
+    let mut kinds = vec![];
+    if ending.took > A_MINUTE {
+        kinds.push(Kind::StatementLong);
+    }
+    kinds.extend(match &ending.end {
+        End::Fail(_) => Some(Kind::StatementFailed),
+        End::RunButFail(_) => Some(Kind::StatementLied),
+        End::Run => None,
+    });
+    if ending.name.ends_with("/swap") {
+        let says = |word: &str| ending.error.as_ref().is_some_and(|error| error.contains(word));
+        kinds.extend(says("TIDEMARK-SUPERSEDED").then_some(Kind::ShutOutByFence));
+        kinds.extend(says("TIDEMARK-EPOCH").then_some(Kind::ShutOutByEpoch));
+    }
+    kinds
+}
+
+/// What a change of an item is counted as.
+fn reached_between(before: &PartitionItem, after: &PartitionItem) -> Vec<Kind> {
+    let (was, is) = (before.batch.as_ref(), after.batch.as_ref());
+    let last = |item: &PartitionItem| item.last.as_ref().map(|last| last.batch);
+    let taken = after.fence > before.fence;
+    let looked = before.unresolved && !after.unresolved;
+    [
+        (!before.unresolved && after.unresolved, Kind::SwapOut),
+        (looked && last(before) != last(after), Kind::FoundByLook),
+        (looked && last(before) == last(after), Kind::NotFoundByLook),
+        (taken && was.zip(is).is_some_and(|(was, is)| was.id == is.id), Kind::Continued),
+        (before.parked.is_none() && after.parked.is_some(), Kind::Parked),
+    ]
+    .into_iter()
+    .filter_map(|(reached, kind)| reached.then_some(kind))
+    .collect()
 }
 
 /// A target's condition as the partition's name.

@@ -62,8 +62,14 @@ pub enum Flaw {
     LookWithoutFencing,
     /// A hold or park that ends a batch doesn't say that its swap may be out.
     UnresolvedNotSet,
-    /// A batch's writes don't ask for the take's fence.
+    /// A take that gives a batch up doesn't say so.
+    UnresolvedForgottenAtTake,
+    /// The swap writes no ledger row.
+    SwapWithoutLedger,
+    /// A batch's writes don't ask for the take's fence, nor for the batch.
     WritesUnfenced,
+    /// They ask for the fence only, not for the batch as their worker wrote it last.
+    WritesIgnoreBatch,
     /// A take asks for the fence as read, not for the batch.
     TakeComparesFenceOnly,
     /// Confirm and park don't ask whether a mark came since.
@@ -78,18 +84,19 @@ pub enum Flaw {
     NothingDeleted,
     /// Which definition is in force is read once and believed for ever.
     DefinitionCachedTooLong,
-    /// Not a rule but an assumption: a write that a worker sent, or that its client sent twice, arrives before those it sends later.
-    WritesReordered,
 }
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::SwapWithoutClaim,
         Self::FenceOffOneTooFew,
         Self::LookWithoutFencing,
         Self::UnresolvedNotSet,
+        Self::UnresolvedForgottenAtTake,
+        Self::SwapWithoutLedger,
         Self::WritesUnfenced,
+        Self::WritesIgnoreBatch,
         Self::TakeComparesFenceOnly,
         Self::LeavesThoughMarkedSince,
         Self::MarkWithoutIndex,
@@ -97,7 +104,6 @@ impl Flaw {
         Self::FreshTokens,
         Self::NothingDeleted,
         Self::DefinitionCachedTooLong,
-        Self::WritesReordered,
     ];
 
     /// What the flaw leaves of an update.
@@ -105,7 +111,8 @@ impl Flaw {
         let kind = kind(&update);
         let fenced = !matches!(kind, Write::Mark | Write::Take | Write::Other);
         let drops = |condition: &Condition| match (self, condition) {
-            (Self::WritesUnfenced, Condition::Equals("fence", _)) => fenced,
+            (Self::WritesUnfenced, Condition::Equals("fence" | "batch", _))
+            | (Self::WritesIgnoreBatch, Condition::Equals("batch", _)) => fenced,
             (Self::TakeComparesFenceOnly, Condition::Equals("batch", _) | Condition::Absent("batch")) => {
                 kind == Write::Take
             }
@@ -117,6 +124,7 @@ impl Flaw {
         update.conditions.retain(|condition| !drops(condition));
         let forgets = |change: &Change| match (self, change) {
             (Self::UnresolvedNotSet, Change::Set("unresolved", _)) => matches!(kind, Write::Hold | Write::Park),
+            (Self::UnresolvedForgottenAtTake, Change::Set("unresolved", _)) => kind == Write::Take,
             (Self::MarkWithoutIndex, Change::SetIfAbsent("work" | "due_at" | "dirty_since", _)) => kind == Write::Mark,
             _ => false,
         };
@@ -128,6 +136,7 @@ impl Flaw {
     pub fn bend(self, statements: &[String]) -> Vec<String> {
         let kept = |sql: &&String| match self {
             Self::SwapWithoutClaim => !sql.contains("claim_"),
+            Self::SwapWithoutLedger => !sql.starts_with("INSERT INTO tidemark.batches "),
             Self::LookWithoutFencing => !(sql.starts_with("CALL ") && sql.contains("fence_off_")),
             Self::NothingDeleted => !sql.starts_with("DELETE FROM ") && *sql != "CALL tidemark.seal()",
             _ => true,
@@ -169,7 +178,8 @@ pub fn describe(updates: &[Update]) -> String {
     updates.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-fn place(key: &Key) -> &str {
+/// The partition, or what else it is.
+pub fn place(key: &Key) -> &str {
     if key.sk == "LOCK" { &key.pk } else { key.sk.trim_start_matches("PARTITION#") }
 }
 

@@ -45,9 +45,7 @@ impl Night {
             self.all_end()?;
         }
         for _ in 0..300 {
-            let before = self.invocations.len();
-            self.begin_rebuild();
-            if self.invocations.len() == before {
+            if !self.begin_rebuild() {
                 break;
             }
             self.all_end()?;

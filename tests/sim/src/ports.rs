@@ -16,7 +16,7 @@ use tidemark_engine::ports::{
 use uuid::Uuid;
 
 use crate::chaos::Luck;
-use crate::flaw::{Flaw, describe};
+use crate::flaw::{Write, describe, kind, place};
 use crate::watched::{WatchedState, WatchedWarehouse};
 
 /// A port, and the luck of the worker that holds it.
@@ -69,12 +69,21 @@ impl StateStore for Chaotic<WatchedState> {
 
     async fn write(&self, updates: &[Update], token: &str) -> Result<Written, StateError> {
         let what = describe(updates);
-        if self.port.flaw != Some(Flaw::WritesReordered) {
-            self.luck.deliver("state.write").await;
-        }
+        let (scene, name) = (self.luck.scene().clone(), self.luck.name());
+        let of_partition = |update: &&Update| !matches!(kind(update), Write::Mark | Write::Other);
+        let partition = updates.iter().find(of_partition).map(|update| place(&update.key).to_owned());
+        let takes = updates.iter().any(|update| kind(update) == Write::Take);
+        partition.iter().filter(|_| !takes).for_each(|partition| scene.acts(partition, &name));
         let (port, updates, token) = (self.port.clone(), updates.to_vec(), token.to_owned());
         let write = again!([port, updates, token] port.write(&updates, &token));
-        self.luck.call("state.write", &what, state_error, write).await
+        let written = self.luck.call("state.write", &what, state_error, write).await;
+        if takes
+            && matches!(written, Ok(Written::Applied { .. }))
+            && let Some(partition) = partition
+        {
+            scene.taken(&partition, &name);
+        }
+        written
     }
 
     async fn query(
@@ -204,6 +213,7 @@ impl Warehouse for Chaotic<WatchedWarehouse> {
         let (port, statements) = (self.port.clone(), submission.statements.to_vec());
         let (name, token) = (submission.name.to_owned(), self.port.token(submission.token));
         self.port.eye.sends(&name, &token);
+        name.split('/').nth(2).iter().for_each(|partition| self.luck.scene().acts(partition, &self.luck.name()));
         let (what, wait_seconds) = (name.clone(), submission.wait_seconds);
         let submit = again!([port, statements, name, token]
             port.submit(Submission { statements: &statements, name: &name, token: &token, wait_seconds }));

@@ -2,6 +2,7 @@
 
 use crate::flaw::Flaw;
 use crate::night::Night;
+use crate::reached::Reached;
 
 /// What happens in a night.
 const ACTIONS: usize = 500;
@@ -19,8 +20,8 @@ pub struct Told {
     pub trace: Vec<String>,
     /// Calls that were made.
     pub steps: u64,
-    /// Faults that were injected.
-    pub faults: u64,
+    /// What it came to.
+    pub reached: Reached,
     /// Batches that committed.
     pub commits: u64,
 }
@@ -29,9 +30,9 @@ pub struct Told {
 pub fn run(seed: u64, flaw: Option<Flaw>) -> Told {
     let mut night = Night::new(seed, flaw);
     let broken = through(&mut night).err();
-    let (steps, faults) = night.world.scene.counts();
-    let commits = night.world.warehouse.ledger().len() as u64;
-    Told { seed, broken, trace: night.world.scene.take_trace(), steps, faults, commits }
+    let scene = &night.world.scene;
+    let (steps, reached, trace) = (scene.steps(), scene.reached(), scene.take_trace());
+    Told { seed, broken, trace, steps, reached, commits: night.world.warehouse.ledger().len() as u64 }
 }
 
 fn through(night: &mut Night) -> Result<(), String> {

@@ -18,17 +18,19 @@ use tidemark_domain::partition::PartitionItem;
 use tidemark_domain::route::Catalog;
 use tidemark_domain::sql::rebuild::CopyRole;
 use tidemark_domain::update::Item;
+use tidemark_engine::definitions::Definitions;
 use tidemark_engine::memory::{
     ManualClock, MemoryAnnouncer, MemoryObjects, MemoryQueue, MemoryState, MemoryWarehouse, ObjectChange,
 };
 use tidemark_engine::ports::{Clock as _, Index, Objects as _, StateStore as _};
 use tidemark_engine::{Engine, Ports, Settings};
 
-use crate::chaos::{Luck, Scene};
+use crate::chaos::Scene;
 use crate::eye::{Eye, number, partition_of, text};
 use crate::flaw::Flaw;
 use crate::ports::{Chaotic, SkewedClock};
 use crate::watched::{WatchedState, WatchedWarehouse};
+use crate::workers::Worker;
 
 /// The dataset, with the width of its amounts (which shapes rows) and its lock scope (which doesn't).
 pub fn definition(width: u32, scope: &str) -> Definition {
@@ -95,19 +97,21 @@ pub struct World {
     pub scene: Scene,
     /// Who watches.
     pub eye: Eye,
+    /// What warm workers have read of definitions.
+    warm: Arc<Definitions>,
     watched_state: WatchedState,
     watched_warehouse: WatchedWarehouse,
 }
 
 impl World {
     /// A world of this many partitions.
-    pub fn new(partitions: u32, scope: &str, seed: u64, flaw: Option<Flaw>) -> Self {
+    pub fn new(partitions: u32, definition: Definition, seed: u64, flaw: Option<Flaw>) -> Self {
         let clock = ManualClock::new(Timestamp::from_second(1_793_000_000).unwrap(), seed);
         let objects = MemoryObjects::new(clock.clone(), &["lake", "control"]);
         let (state, warehouse) =
             (MemoryState::new(clock.clone()), MemoryWarehouse::new(clock.clone(), objects.clone()));
-        let definition = definition(12, scope);
-        let eye = Eye::new(&clock, &state, &warehouse, &definition.target, partitions <= 8);
+        let scene = Scene::default();
+        let eye = Eye::new(&clock, &state, &warehouse, &definition.target, &scene, partitions <= 8);
         let first = date(2026, 1, 1);
         let world = Self {
             queue: MemoryQueue::new(clock.clone(), Duration::from_secs(30), Duration::from_mins(5)),
@@ -115,7 +119,8 @@ impl World {
             definitions: BTreeMap::from([(definition.hash(), definition.clone())]),
             partitions: (0..partitions).map(|n| format!("dt={}", first + i64::from(n).days())).collect(),
             events: VecDeque::new(),
-            scene: Scene::default(),
+            scene,
+            warm: Arc::default(),
             watched_state: WatchedState { state: state.clone(), eye: eye.clone(), flaw, heads: Arc::default() },
             watched_warehouse: WatchedWarehouse {
                 warehouse: warehouse.clone(),
@@ -167,14 +172,15 @@ impl World {
     }
 
     /// Tidemark as a worker has it: with its luck, by its clock.
-    pub fn engine(&self, luck: &Luck, skew: SignedDuration) -> Engine {
+    pub fn engine(&self, worker: &Worker) -> Engine {
+        let Worker { luck, skew, .. } = worker;
         let ports = Ports {
             state: Arc::new(Chaotic { port: self.watched_state.clone(), luck: luck.clone() }),
             objects: Arc::new(Chaotic { port: self.objects.clone(), luck: luck.clone() }),
             warehouse: Arc::new(Chaotic { port: self.watched_warehouse.clone(), luck: luck.clone() }),
             queue: Arc::new(Chaotic { port: self.queue.clone(), luck: luck.clone() }),
             announcer: Arc::new(Chaotic { port: self.announcer.clone(), luck: luck.clone() }),
-            clock: Arc::new(SkewedClock { clock: self.clock.clone(), skew }),
+            clock: Arc::new(SkewedClock { clock: self.clock.clone(), skew: *skew }),
         };
         let settings = Settings {
             stack: stack(),
@@ -183,7 +189,8 @@ impl World {
             lease_margin: SignedDuration::from_secs(20),
             copy_role: CopyRole::Default,
         };
-        Engine::new(ports, settings)
+        let engine = Engine::new(ports, settings);
+        if worker.warm { Engine { definitions: self.warm.clone(), ..engine } } else { engine }
     }
 
     /// A file lands: a row a line.

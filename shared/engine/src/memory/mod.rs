@@ -19,7 +19,7 @@ pub use objects::{MemoryObjects, ObjectChange};
 pub use queue::{DeadLetter, Delivery, MemoryQueue};
 pub use redshift::{FileError, FileReader, FileRow, lines};
 pub use state::MemoryState;
-pub use warehouse::{Backup, End, MemoryWarehouse, Pace, Running};
+pub use warehouse::{Backup, End, Ending, MemoryWarehouse, Pace, Running};
 
 use std::future::poll_fn;
 use std::sync::{Mutex, MutexGuard, PoisonError};

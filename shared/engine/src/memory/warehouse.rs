@@ -60,6 +60,19 @@ pub struct Running {
     pub name: String,
 }
 
+/// How an execution came to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ending {
+    /// Its statement name.
+    pub name: String,
+    /// How the test let it end.
+    pub end: End,
+    /// How long it ran.
+    pub took: SignedDuration,
+    /// What its caller is told, if it failed.
+    pub error: Option<String>,
+}
+
 /// Everything that is committed, to be restored later as a cluster is from a backup.
 #[derive(Debug, Clone)]
 pub struct Backup(Database);
@@ -82,6 +95,9 @@ struct Cluster {
     paces: Vec<(String, Pace)>,
     ends: Vec<(String, End)>,
     submitted: Vec<String>,
+    endings: Vec<Ending>,
+    /// Up to when everything that is due has ended, if nothing was submitted since.
+    settled: Option<Timestamp>,
 }
 
 #[derive(Debug)]
@@ -197,6 +213,11 @@ impl MemoryWarehouse {
         lock(&self.cluster).submitted.clone()
     }
 
+    /// How executions ended, after the first `n`, in the order they did.
+    pub fn endings_after(&self, n: usize) -> Vec<Ending> {
+        self.settled().endings.get(n..).unwrap_or_default().to_vec()
+    }
+
     /// A target's rows: their keys in order, by the condition of their partition, such as `"dt" = DATE '2026-11-01'`.
     pub fn rows(&self, target: &TableName) -> BTreeMap<String, Vec<String>> {
         table(target).map(|table| self.settled().database.rows(&table)).unwrap_or_default()
@@ -227,12 +248,14 @@ impl MemoryWarehouse {
 
     /// The ledger: column name to value, a map for each row, in the order they were written.
     pub fn ledger(&self) -> Vec<BTreeMap<String, Field>> {
-        self.settled().database.ledger().to_vec()
+        self.ledger_after(0)
     }
 
     /// The ledger's rows after the first `n`.
     pub fn ledger_after(&self, n: usize) -> Vec<BTreeMap<String, Field>> {
-        self.settled().database.ledger().get(n..).unwrap_or_default().to_vec()
+        let cluster = self.settled();
+        let rows = cluster.database.ledger().get(n..).unwrap_or_default();
+        rows.iter().map(|row| (**row).clone()).collect()
     }
 
     /// Everything that is committed now.
@@ -269,6 +292,9 @@ fn table(target: &TableName) -> Result<String, String> {
 
 impl Cluster {
     fn settle(&mut self, now: Timestamp, warehouse: &MemoryWarehouse) {
+        if self.settled.replace(now) == Some(now) {
+            return;
+        }
         let mut due: Vec<(Timestamp, String)> = self
             .runs
             .iter()
@@ -299,6 +325,8 @@ impl Cluster {
         };
         outcome.at = at;
         if let Some(run) = self.runs.get_mut(id) {
+            let (name, took) = (run.name.clone(), at.duration_since(run.submitted));
+            self.endings.push(Ending { name, end: end.clone(), took, error: outcome.error.clone() });
             run.outcome = Some(outcome);
         }
     }
@@ -412,6 +440,7 @@ impl Warehouse for MemoryWarehouse {
                 cluster.tokens.insert(submission.token.to_owned(), token);
                 cluster.submitted.push(run.name.clone());
                 cluster.runs.insert(id.clone(), run);
+                cluster.settled = None;
                 id
             }
         };

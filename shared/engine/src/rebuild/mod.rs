@@ -62,7 +62,7 @@ impl Engine {
             Err(error) => return self.unreadable(work, &error.to_string()).await,
         };
         let span = tracing::info_span!("rebuild", dataset = %message.id.dataset, partition = %message.id.partition);
-        let handled = tracing::Instrument::instrument(self.handle(work, &message), span).await;
+        let handled = Box::pin(tracing::Instrument::instrument(self.handle(work, &message), span)).await;
         match handled {
             Ok(answer) => answer,
             Err(error) => {

@@ -23,6 +23,7 @@ use crate::error::Error;
 use crate::ports::Written;
 
 /// One take of a partition.
+#[expect(clippy::struct_excessive_bools, reason = "each answers a question of its own about the take")]
 pub(crate) struct Worker<'a> {
     pub(crate) engine: &'a Engine,
     pub(crate) work: Work<'a>,

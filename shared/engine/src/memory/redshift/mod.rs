@@ -12,6 +12,7 @@ mod swap;
 mod text;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use tidemark_domain::sql::rows::Field;
 
@@ -24,20 +25,23 @@ pub(super) use statements::Transaction;
 /// Rows of a result.
 pub(super) type Rows = Vec<Vec<Field>>;
 
-/// What is committed.
+/// A row of the ledger, by column.
+pub(super) type LedgerRow = BTreeMap<String, Field>;
+
+/// What is committed. Every transaction begins with a copy: what is large is shared until it is changed.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Database {
     /// Tables without which statements fail: `tidemark.batches`, targets as `"schema"."table"`.
     tables: BTreeSet<String>,
     /// Procedures, by how they are called, with their text.
-    procedures: BTreeMap<String, String>,
+    procedures: Arc<BTreeMap<String, String>>,
     version: Option<i64>,
     /// By the part of their name that follows `fence_`.
     fences: BTreeMap<String, FenceTable>,
     staging: BTreeMap<String, Vec<FileRow>>,
     /// By table and condition, as the SQL has it: `"dt" = DATE '2026-11-01'`.
-    target: BTreeMap<(String, String), Vec<TargetRow>>,
-    ledger: Vec<BTreeMap<String, Field>>,
+    target: Arc<BTreeMap<(String, String), Vec<TargetRow>>>,
+    ledger: Vec<Arc<LedgerRow>>,
     /// Tables of one number column, for the contract suite.
     numbers: BTreeMap<String, Vec<i64>>,
 }
@@ -78,13 +82,13 @@ impl Database {
 
     /// Puts rows that no batch wrote.
     pub(super) fn put_rows(&mut self, table: &str, condition: &str, keys: &[&str]) {
-        let rows = self.target.entry((table.to_owned(), condition.to_owned())).or_default();
+        let rows = Arc::make_mut(&mut self.target).entry((table.to_owned(), condition.to_owned())).or_default();
         rows.extend(keys.iter().map(|key| TargetRow { key: (*key).to_owned(), tag: None }));
     }
 
     /// Takes out the rows of this key.
     pub(super) fn take_row(&mut self, table: &str, condition: &str, key: &str) {
-        let rows = self.target.entry((table.to_owned(), condition.to_owned())).or_default();
+        let rows = Arc::make_mut(&mut self.target).entry((table.to_owned(), condition.to_owned())).or_default();
         rows.retain(|row| row.key != key);
     }
 
@@ -96,7 +100,7 @@ impl Database {
         self.staging.keys().cloned().collect()
     }
 
-    pub(super) fn ledger(&self) -> &[BTreeMap<String, Field>] {
+    pub(super) fn ledger(&self) -> &[Arc<LedgerRow>] {
         &self.ledger
     }
 }

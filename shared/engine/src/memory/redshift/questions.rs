@@ -1,9 +1,10 @@
 //! The statements that ask: what was loaded, what is staged, what the fence and the ledger say.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use tidemark_domain::sql::rows::Field;
 
+use super::LedgerRow;
 use super::rows::duplicates;
 use super::statements::{Outcome, Transaction, missing, number, per_target, row};
 use super::swap::count_foreign;
@@ -53,7 +54,7 @@ impl Transaction<'_> {
             return Some(Err(missing(table)));
         };
         let condition = between(rest, "FROM tidemark.batches WHERE ", ") AS b ")?;
-        let text = |row: &BTreeMap<String, Field>, column: &str, value: &str| {
+        let text = |row: &LedgerRow, column: &str, value: &str| {
             literal(value).is_some_and(|value| row.get(column) == Some(&Field::Text(value)))
         };
         let found = if let Some(batch) = condition.strip_prefix("batch_id = ") {
@@ -62,10 +63,10 @@ impl Transaction<'_> {
             let (stack, rest) = split(condition.strip_prefix("stack = ")?, " AND dataset = ")?;
             let (dataset, rest) = split(rest, " AND partition_name = ")?;
             let partition = split(rest, " ORDER BY fence DESC LIMIT 1")?.0;
-            let ours = |row: &&BTreeMap<String, Field>| {
+            let ours = |row: &&Arc<LedgerRow>| {
                 text(row, "stack", stack) && text(row, "dataset", dataset) && text(row, "partition_name", partition)
             };
-            let fence = |row: &&BTreeMap<String, Field>| match row.get("fence") {
+            let fence = |row: &&Arc<LedgerRow>| match row.get("fence") {
                 Some(Field::Long(fence)) => *fence,
                 _ => -1,
             };

@@ -1,5 +1,7 @@
 //! The statements, each told by how it begins, and what each does.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use tidemark_domain::sql::rows::Field;
 
@@ -75,7 +77,7 @@ impl<'a> Transaction<'a> {
             return Some(Ok(None));
         }
         if let Some(rest) = sql.strip_prefix("CREATE OR REPLACE PROCEDURE ") {
-            self.database.procedures.insert(split(rest, "(")?.0.to_owned(), rest.to_owned());
+            Arc::make_mut(&mut self.database.procedures).insert(split(rest, "(")?.0.to_owned(), rest.to_owned());
             return Some(Ok(None));
         }
         if let Some(rest) = sql.strip_prefix("CREATE TABLE IF NOT EXISTS tidemark.") {

@@ -1,6 +1,7 @@
 //! The statements of a swap between claim and commit: count, guard, delete, insert, seal, ledger.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use tidemark_domain::sql::rows::Field;
@@ -69,7 +70,7 @@ impl Transaction<'_> {
         if self.counts.as_ref().and_then(|counts| counts.of.as_ref()) != Some(&of) {
             return Err(format!("ERROR: the twin deletes only what was counted before, not {table} WHERE {condition}"));
         }
-        self.database.target.remove(&of);
+        Arc::make_mut(&mut self.database.target).remove(&of);
         Ok(())
     }
 
@@ -84,10 +85,11 @@ impl Transaction<'_> {
         let name = staging(sql, "\nFROM ")?;
         let batch = name.strip_prefix("batch_")?;
         let tag = values.iter().any(|value| literal(value).is_some_and(|text| text == batch)).then(|| batch.to_owned());
-        for staged in self.database.staging.get(&name)?.clone() {
+        let target = Arc::make_mut(&mut self.database.target);
+        for staged in self.database.staging.get(&name)? {
             let condition = if staged.elsewhere { "elsewhere".to_owned() } else { condition.clone() };
-            let row = TargetRow { key: staged.key, tag: tag.clone() };
-            self.database.target.entry((table.clone(), condition)).or_default().push(row);
+            let row = TargetRow { key: staged.key.clone(), tag: tag.clone() };
+            target.entry((table.clone(), condition)).or_default().push(row);
         }
         Some(())
     }
@@ -115,7 +117,7 @@ impl Transaction<'_> {
         };
         let row = columns.iter().zip(values).map(|(column, value)| Some(((*column).to_owned(), field(value)?)));
         let row: BTreeMap<String, Field> = row.collect::<Option<_>>()?;
-        self.database.ledger.push(row);
+        self.database.ledger.push(Arc::new(row));
         Some(())
     }
 }
