@@ -6,8 +6,9 @@ mod tests;
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use serde_json::Value;
 use tidemark_aws::config::Purpose;
-use tidemark_aws::telemetry::{self, Metric, Unit};
-use tidemark_aws::{clients, lambda};
+use tidemark_aws::{clients, lambda, telemetry};
+use tidemark_domain::measure;
+use tidemark_domain::route::Claim;
 use tidemark_engine::Engine;
 use tidemark_engine::mark::{CatalogCache, EventMessage, Marked};
 
@@ -19,6 +20,7 @@ async fn main() -> Result<(), Error> {
 }
 
 async fn handle(engine: &Engine, catalog: &CatalogCache, event: LambdaEvent<Value>) -> Result<Value, Error> {
+    telemetry::of_invocation(&event.context.request_id);
     let messages = lambda::messages(&event.payload)?;
     // A message is known by its place in the batch: its id may be absent.
     let places: Vec<String> = (0..messages.len()).map(|place| place.to_string()).collect();
@@ -31,19 +33,17 @@ async fn handle(engine: &Engine, catalog: &CatalogCache, event: LambdaEvent<Valu
 
 fn report(marked: &Marked) {
     for (dataset, partitions) in &marked.marked {
-        telemetry::emit("mark", Some(dataset), &[count("Marked", *partitions)]);
+        telemetry::emit(Some(dataset), &[measure::MARKED.count(*partitions)]);
     }
     let ignored = marked.ignored.values().sum();
     let failed = u64::try_from(marked.failed.len()).unwrap_or(u64::MAX);
-    telemetry::emit(
-        "mark",
-        None,
-        &[count("Ignored", ignored), count("Failed", failed), count("Unsent", marked.unsent)],
-    );
+    let unclaimed = marked.ignored.get(Claim::Unclaimed.label()).copied().unwrap_or(0);
+    let measures = [
+        measure::IGNORED.count(ignored),
+        measure::UNCLAIMED.count(unclaimed),
+        measure::FAILED.count(failed),
+        measure::UNSENT.count(marked.unsent),
+    ];
+    telemetry::emit(None, &measures);
     tracing::info!(marked = ?marked.marked, sent = marked.sent, ignored = ?marked.ignored, failed, "marked");
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts of one invocation are small")]
-fn count(name: &'static str, n: u64) -> Metric {
-    Metric { name, unit: Unit::Count, value: n as f64 }
 }

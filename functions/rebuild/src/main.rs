@@ -8,6 +8,7 @@ use serde_json::Value;
 use tidemark_aws::clients;
 use tidemark_aws::config::Purpose;
 use tidemark_aws::lambda::{self, Groups};
+use tidemark_aws::telemetry;
 use tidemark_engine::Engine;
 use tidemark_engine::rebuild::{Answer, Work};
 
@@ -18,6 +19,7 @@ async fn main() -> Result<(), Error> {
 }
 
 async fn handle(engine: &Engine, event: LambdaEvent<Value>) -> Result<Value, Error> {
+    telemetry::of_invocation(&event.context.request_id);
     let deadline = lambda::deadline(event.context.deadline);
     let messages = lambda::messages(&event.payload)?;
     let mut groups = Groups::default();

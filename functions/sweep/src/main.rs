@@ -3,8 +3,8 @@
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use serde_json::Value;
 use tidemark_aws::config::Purpose;
-use tidemark_aws::telemetry::{self, Metric, Unit};
-use tidemark_aws::{clients, lambda};
+use tidemark_aws::{clients, lambda, telemetry};
+use tidemark_domain::measure;
 use tidemark_engine::Engine;
 use tidemark_engine::sweep::Swept;
 
@@ -15,21 +15,21 @@ async fn main() -> Result<(), Error> {
 }
 
 async fn handle(engine: &Engine, event: LambdaEvent<Value>) -> Result<(), Error> {
+    telemetry::of_invocation(&event.context.request_id);
     for swept in engine.sweep(lambda::deadline(event.context.deadline)).await? {
         report(&swept);
     }
     Ok(())
 }
 
-#[expect(clippy::cast_precision_loss, reason = "gauges are read as floating point anyway")]
 fn report(swept: &Swept) {
-    let gauge = |name, value| Metric { name, unit: Unit::Count, value };
     let gauges = [
-        gauge("Dirty", swept.dirty as f64),
-        gauge("Parked", swept.parked as f64),
-        gauge("Woken", swept.woken as f64),
-        Metric { name: "OldestDirtyAge", unit: Unit::Seconds, value: swept.oldest_dirty_seconds as f64 },
+        measure::DIRTY.count(swept.dirty),
+        measure::PARKED.count(swept.parked),
+        measure::WOKEN.count(swept.woken),
+        measure::HALTED.count(u64::from(swept.halted)),
+        measure::OLDEST_DIRTY_AGE.count(u64::try_from(swept.oldest_dirty_seconds).unwrap_or(0)),
     ];
-    telemetry::emit("sweep", Some(swept.dataset.as_str()), &gauges);
+    telemetry::emit(Some(swept.dataset.as_str()), &gauges);
     tracing::info!(dataset = %swept.dataset, dirty = swept.dirty, parked = swept.parked, woken = swept.woken, "swept");
 }

@@ -13,7 +13,7 @@ use tidemark_engine::{Engine, Ports, Settings};
 
 use crate::config::{Config, ConfigProblems, Purpose, environment};
 use crate::not_configured::NotConfigured;
-use crate::telemetry;
+use crate::telemetry::{self, MetricLines};
 use crate::{AwsAnnouncer, RedshiftWarehouse, S3Objects, SqsPartitionQueue, StateTable, SystemClock};
 
 /// Attempts the SDK makes at a call in all.
@@ -31,7 +31,7 @@ pub async fn start(purpose: Purpose) -> Result<Engine, ConfigProblems> {
     })?;
     telemetry::init(&config.log);
     telemetry::of_stack(config.stack.as_str());
-    Ok(engine(&config, &sdk_config().await))
+    Ok(engine(&config, &sdk_config().await).telling(Arc::new(MetricLines)))
 }
 
 /// The SDK's configuration: region, credentials and endpoints as every AWS tool reads them.

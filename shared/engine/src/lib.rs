@@ -65,11 +65,19 @@ pub struct Engine {
     pub settings: Settings,
     /// Definitions read so far.
     pub definitions: Arc<definitions::Definitions>,
+    /// Who is told what is measured.
+    pub telemetry: Arc<dyn ports::Telemetry>,
 }
 
 impl Engine {
-    /// An engine that has read nothing yet.
+    /// An engine that has read nothing yet, and tells nobody what it measures.
     pub fn new(ports: Ports, settings: Settings) -> Self {
-        Self { ports, settings, definitions: Arc::default() }
+        Self { ports, settings, definitions: Arc::default(), telemetry: Arc::new(ports::Untold) }
+    }
+
+    /// The same, telling `telemetry`.
+    #[must_use]
+    pub fn telling(self, telemetry: Arc<dyn ports::Telemetry>) -> Self {
+        Self { telemetry, ..self }
     }
 }

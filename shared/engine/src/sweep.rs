@@ -33,6 +33,8 @@ pub struct Swept {
     pub parked: u64,
     /// Messages sent.
     pub woken: u64,
+    /// Whether the dataset waits for a repair.
+    pub halted: bool,
     /// Seconds since the oldest of what is longest due became dirty.
     pub oldest_dirty_seconds: i64,
 }
@@ -72,6 +74,7 @@ impl Engine {
             dirty: all.len() as u64,
             parked: parked.len() as u64,
             woken,
+            halted: head.mode == Mode::Halted,
             oldest_dirty_seconds: self.oldest(&due, now).await?,
         })
     }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use tidemark_domain::definition::{Definition, Format};
 use tidemark_domain::id::Digest;
 use tidemark_domain::inventory::{Entry, digest, manifest_entries, part_digest};
+use tidemark_domain::lateness::{Arrival, arrival};
 use tidemark_domain::partition::Listed;
 use tidemark_domain::partition_value::Partition;
 use tidemark_domain::verify::SourceCounts;
@@ -51,6 +52,8 @@ pub struct Whole {
     pub missing: (u64, Option<String>),
     /// Objects that can't be read from an archive, and one of them.
     pub archived: (u64, Option<String>),
+    /// Objects that are new since the previous inventory and came late: within lookback, and outside it.
+    pub late: (u64, u64),
 }
 
 #[derive(Default, Serialize, Deserialize)]
@@ -66,6 +69,8 @@ struct Progress {
     rows: u64,
     missing: (u64, Option<String>),
     archived: (u64, Option<String>),
+    #[serde(default)]
+    late: (u64, u64),
 }
 
 impl Progress {
@@ -110,7 +115,12 @@ pub async fn build(listing: &Listing<'_>, has_time: &(dyn Fn() -> bool + Sync)) 
         bytes: progress.bytes,
         rows,
     };
-    Ok(Built::Whole(Box::new(Whole { listed, missing: progress.missing, archived: progress.archived })))
+    Ok(Built::Whole(Box::new(Whole {
+        listed,
+        missing: progress.missing,
+        archived: progress.archived,
+        late: progress.late,
+    })))
 }
 
 async fn add(
@@ -128,7 +138,15 @@ async fn add(
         let known = previous.seek(&object.key, |gone| progress.miss(gone)).await?;
         let mut entry =
             Entry { key: object.key, etag: object.etag, size: object.size, modified: object.modified, rows: None };
-        entry.rows = known.filter(|known| known.is_same_object(&entry)).and_then(|known| known.rows);
+        let known = known.filter(|known| known.is_same_object(&entry));
+        if known.is_none() && listing.previous.is_some() {
+            match arrival(listing.definition, listing.partition, entry.modified) {
+                Arrival::InTime => {}
+                Arrival::InWindow => progress.late.0 += 1,
+                Arrival::OutsideWindow => progress.late.1 += 1,
+            }
+        }
+        entry.rows = known.and_then(|known| known.rows);
         entries.push(entry);
     }
     let definition = listing.definition;

@@ -10,6 +10,7 @@ mod objects;
 mod queue;
 mod redshift;
 mod state;
+mod telemetry;
 mod warehouse;
 
 pub use announcer::MemoryAnnouncer;
@@ -19,6 +20,7 @@ pub use objects::{MemoryObjects, ObjectChange};
 pub use queue::{DeadLetter, Delivery, MemoryQueue};
 pub use redshift::{FileError, FileReader, FileRow, lines};
 pub use state::MemoryState;
+pub use telemetry::MemoryTelemetry;
 pub use warehouse::{Backup, End, Ending, MemoryWarehouse, Pace, Running};
 
 use std::future::poll_fn;

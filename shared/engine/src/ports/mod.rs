@@ -8,6 +8,7 @@ mod clock;
 mod objects;
 mod queue;
 mod state;
+mod telemetry;
 mod warehouse;
 
 pub use announcer::{Alert, Announcer, Event};
@@ -15,6 +16,7 @@ pub use clock::Clock;
 pub use objects::{ListedObject, ObjectError, Objects, Page, PartUpload};
 pub use queue::{Outgoing, PartitionQueue, QueueError};
 pub use state::{DueEntry, Index, Refusal, StateError, StateStore, Written};
+pub use telemetry::{Telemetry, Untold};
 pub use warehouse::{Execution, ExecutionStatus, StatementResult, SubStatement, Submission, Warehouse, WarehouseError};
 
 /// Whether a failed call may have had its effect.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tidemark_domain::id::Generation;
+use tidemark_domain::measure;
 use tidemark_domain::message::{PartitionMessage, Replay};
 use tidemark_domain::partition::PartitionItem;
 use tidemark_domain::update::Item;
@@ -64,6 +65,7 @@ impl Engine {
                 Written::Applied { .. } => {
                     let generation = read.unwrap_or_default().next();
                     tracing::info!(%generation, reason = replay.reason.as_deref(), force = replay.force, "replay");
+                    self.telemetry.measured(&message.id.dataset, &[measure::MANUAL_REPLAYS.count(1)]);
                     self.nudge(seen, generation).await;
                     return Ok(Answer::Done("replay marked"));
                 }

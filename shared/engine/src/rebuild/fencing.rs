@@ -6,7 +6,7 @@
 use jiff::tz::TimeZone;
 use tidemark_domain::failure::FailureKind;
 use tidemark_domain::id::{Fence, Generation};
-use tidemark_domain::partition::Committed;
+use tidemark_domain::partition::{Committed, FailureState};
 use tidemark_domain::sql::rows::LedgerRow;
 use tidemark_domain::sql::{lookup, rebuild, rows};
 use tidemark_domain::step::{self, Fenced};
@@ -43,6 +43,7 @@ impl Worker<'_> {
         };
         if let Some(landed) = &landed {
             tracing::info!(landed = %landed.batch, rows = landed.rows, "an earlier swap had landed");
+            self.observed.found = Some(FailureState::AfterCommit);
             self.engine.publish_rebuilt(self.seen, landed).await?;
             self.engine.write(&[story::close_committed(&self.seen.id, landed)]).await?;
         }

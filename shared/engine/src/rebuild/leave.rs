@@ -15,20 +15,26 @@ use crate::Engine;
 use crate::error::Error;
 use crate::ports::{Alert, Written};
 
+/// The answer of a worker whose partition somebody else has.
+pub(crate) const OVERTAKEN: Answer = Answer::Done("overtaken");
+
 impl Worker<'_> {
     /// Leaves the partition as `next` says. If even that fails, the message comes back and the lease runs out.
-    pub(crate) async fn left(mut self, next: Next) -> Answer {
+    pub(crate) async fn left(&mut self, next: Next) -> Answer {
+        self.observed.leaves(&next);
         self.clear_doubt().await;
         let mut left = self.leave(next).await;
         if let Err(error @ Error::Announce(_)) = &left
             && let Next::Settle { settlement, keep } = self.failed(error)
         {
             // Nobody could be told of it, so nothing was written yet: put off, not tried again and again.
+            self.observed.status = "held";
             left = self.settled(settlement, keep).await;
         }
         match left {
             Ok(answer) => answer,
             Err(error) => {
+                self.observed.status = "failed";
                 tracing::warn!(%error, "could not leave in order; the message comes back");
                 self.release().await;
                 let pause = Duration::from_secs(5) + self.engine.ports.clock.jitter(Duration::from_secs(10));
@@ -179,7 +185,7 @@ impl Worker<'_> {
     pub(crate) async fn overtaken(&self) -> Answer {
         tracing::info!(fence = %self.taken.fence, "overtaken");
         self.release().await;
-        Answer::Done("overtaken")
+        OVERTAKEN
     }
 
     async fn release(&self) {

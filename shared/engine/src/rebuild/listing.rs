@@ -43,6 +43,9 @@ impl Worker<'_> {
                 next = step::listed(&self.item, &self.batch, listed, &verdict, self.patience(), self.now());
             }
         }
+        if matches!(next, Next::Enter(_)) {
+            self.observed.late = whole.late;
+        }
         match &next {
             Next::Confirm { .. } => tracing::info!(objects, "unchanged since the last commit"),
             Next::Settle { settlement: Settlement::Hold { until, .. }, .. } => {

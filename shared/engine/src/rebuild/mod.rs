@@ -25,6 +25,7 @@ use tidemark_domain::dataset::Head;
 use tidemark_domain::definition::Definition;
 use tidemark_domain::id::{BatchId, PartitionId};
 use tidemark_domain::lock::Scope;
+use tidemark_domain::measure;
 use tidemark_domain::message::{PartitionMessage, Wish};
 use tidemark_domain::partition::PartitionItem;
 use tidemark_domain::take::{self, Decision, Take, View};
@@ -61,7 +62,13 @@ impl Engine {
             Ok(message) => message,
             Err(error) => return self.unreadable(work, &error.to_string()).await,
         };
-        let span = tracing::info_span!("rebuild", dataset = %message.id.dataset, partition = %message.id.partition);
+        let (dataset, partition) = (&message.id.dataset, &message.id.partition);
+        // The rest is known once a batch is taken.
+        let span = tracing::info_span!(
+            "rebuild", %dataset, %partition,
+            batch = tracing::field::Empty, generation = tracing::field::Empty, fence = tracing::field::Empty,
+            phase = tracing::field::Empty
+        );
         let handled = Box::pin(tracing::Instrument::instrument(self.handle(work, &message), span)).await;
         match handled {
             Ok(answer) => answer,
@@ -137,23 +144,23 @@ impl Engine {
         item: &PartitionItem,
         take: Take,
     ) -> Result<Option<Answer>, Error> {
-        let now = self.ports.clock.now();
+        let (id, now) = (&seen.id, self.ports.clock.now());
         if take.probe {
-            let claimed = self.write(&[seen.head.claim_probe(&seen.id.dataset, now)]).await?;
+            let claimed = self.write(&[seen.head.claim_probe(&id.dataset, now)]).await?;
             if !matches!(claimed, Written::Applied { .. }) {
                 return Ok(None);
             }
         }
         let holder = self.ports.clock.id().to_string();
-        let scope = Scope::of(&seen.id, seen.head.concurrency);
+        let scope = Scope::of(id, seen.head.concurrency);
         let lease = work.deadline + self.settings.lease_margin;
-        let updates =
-            [writes::take(&seen.id, item, &take.batch, take.unresolved, now), scope.acquire(&holder, now, lease)];
+        let updates = [writes::take(id, item, &take.batch, take.unresolved, now), scope.acquire(&holder, now, lease)];
         match self.write(&updates).await? {
             Written::Applied { .. } => {}
             Written::Refused(found) if found.first().is_some_and(Option::is_some) => return Ok(None),
             Written::Refused(_) => {
                 tracing::info!(scope = scope.as_str(), "busy");
+                self.telemetry.measured(&id.dataset, &[measure::LOCK_CONTENTION.count(1)]);
                 let pause = Duration::from_secs(2) + self.ports.clock.jitter(Duration::from_secs(8));
                 return Ok(Some(self.back(work, pause).await));
             }

@@ -42,7 +42,11 @@ impl Worker<'_> {
             Err(next) => return Ok(next),
         };
         match recheck(&self.list(), &|| !self.time_left().is_zero()).await? {
-            Recheck::Same => Ok(self.verified(&listed, &counted)),
+            Recheck::Same => {
+                let next = self.verified(&listed, &counted);
+                self.observed.staged = Some((counted.counts, counted.loads));
+                Ok(next)
+            }
             Recheck::Changed(key) => Ok(self.settle(FailureKind::SourceChanged, &source_changed(&key))),
             Recheck::OutOfTime => Ok(Next::HandOff { statement: Some(execution.id) }),
         }

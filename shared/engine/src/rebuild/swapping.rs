@@ -38,7 +38,11 @@ impl Worker<'_> {
         };
         if self.was_over && self.batch.recovered.is_some() {
             self.batch.recovered = Some(FailureState::AfterCommit);
+            self.observed.found = self.observed.found.map(|_| FailureState::AfterCommit);
         }
+        self.observed.target_rows = Some(last.rows);
+        let submitted = self.batch.statement.as_ref().map(|statement| statement.submitted_at);
+        self.observed.swap = submitted.filter(|_| !self.was_over).map(|from| (from, self.now()));
         tracing::info!(rows = last.rows, recovered = ?self.batch.recovered, "committed");
         self.engine.publish_rebuilt(self.seen, &last).await?;
         Ok(Next::Confirm { last: Some(Box::new(last)) })

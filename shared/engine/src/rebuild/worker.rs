@@ -7,6 +7,7 @@ use tidemark_domain::definition::Definition;
 use tidemark_domain::failure::FailureKind;
 use tidemark_domain::id::Fence;
 use tidemark_domain::lock::Scope;
+use tidemark_domain::measure::{self, Observed};
 use tidemark_domain::partition::{Batch, PartitionItem, Phase};
 use tidemark_domain::partition_value::Partition;
 use tidemark_domain::settle::Settlement;
@@ -17,6 +18,7 @@ use tidemark_domain::update::{Item, Update};
 use tidemark_domain::verify::GuardKind;
 use tidemark_domain::writes::{self, Taken};
 
+use super::leave::OVERTAKEN;
 use super::{Answer, HAND_OFF_MARGIN, Seen, Work};
 use crate::Engine;
 use crate::error::Error;
@@ -47,6 +49,8 @@ pub(crate) struct Worker<'a> {
     pub(crate) blocked_by: Option<String>,
     /// Whether the statement was found FINISHED when it was taken up again.
     pub(crate) was_over: bool,
+    /// What is told of it once it has left.
+    pub(crate) observed: Observed,
     stuck: bool,
     /// The definition the batch began with.
     pub(crate) definition: Arc<Definition>,
@@ -72,10 +76,12 @@ impl<'a> Worker<'a> {
             what: format!("partition {} under the definition its batch began with", seen.id),
             why: error.to_string(),
         })?;
-        tracing::info!(
-            batch = %take.batch.id, fence = %item.fence.next(), born = %take.batch.fence, covers = %take.batch.covers,
-            phase = take.batch.phase.as_str(), found = ?take.found, unresolved = take.unresolved, "taken"
-        );
+        let span = tracing::Span::current();
+        span.record("batch", tracing::field::display(take.batch.id));
+        span.record("generation", take.batch.covers.0);
+        span.record("fence", item.fence.next().0);
+        span.record("phase", take.batch.phase.as_str());
+        tracing::info!(born = %take.batch.fence, found = ?take.found, unresolved = take.unresolved, "taken");
         let listing = take.batch.listing.filter(|_| take.found.is_none()).unwrap_or(item.fence.next());
         Ok(Self {
             engine,
@@ -91,6 +97,7 @@ impl<'a> Worker<'a> {
             probe: take.probe,
             blocked_by: None,
             was_over: false,
+            observed: Observed::at_take(take.found, item.batch.as_ref()),
             stuck: take.stuck,
             definition,
             partition,
@@ -101,6 +108,18 @@ impl<'a> Worker<'a> {
 
     /// Goes from phase to phase until the partition is left; says what becomes of the message.
     pub(crate) async fn run(mut self) -> Answer {
+        let answer = self.work_through().await;
+        if answer == OVERTAKEN {
+            self.observed.status = measure::status(&Next::Overtaken);
+        }
+        self.observed.in_statements = self.in_statements();
+        let (summary, measures) =
+            measure::take(&self.seen.id, &self.batch, &self.definition, &self.observed, self.now());
+        self.engine.telemetry.taken(&summary, &measures);
+        answer
+    }
+
+    async fn work_through(&mut self) -> Answer {
         if self.stuck {
             let message = format!("{} takes in a row died in phase {}", self.item.tries, self.batch.phase.as_str());
             let next = step::failed(&self.item, &self.batch, FailureKind::Stuck, &message, self.now(), 0);
@@ -123,7 +142,8 @@ impl<'a> Worker<'a> {
     }
 
     async fn phase(&mut self) -> Result<Next, Error> {
-        tracing::debug!(phase = self.batch.phase.as_str(), attempt = self.batch.attempt, "enters");
+        tracing::Span::current().record("phase", self.batch.phase.as_str());
+        tracing::debug!(attempt = self.batch.attempt, "enters");
         match self.batch.phase {
             Phase::Fencing => self.fencing().await,
             Phase::Listing => self.listing().await,

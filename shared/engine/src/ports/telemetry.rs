@@ -1,0 +1,22 @@
+//! Who is told what was measured.
+
+use tidemark_domain::id::DatasetName;
+use tidemark_domain::measure::{Measure, Summary};
+
+/// Takes measures, and the summary of each take. At most once: what a worker that is killed had measured is not told. It
+/// can't fail, waits for nothing and changes nothing: no decision hangs on it.
+pub trait Telemetry: Send + Sync {
+    /// Measures of a dataset; all of one function.
+    fn measured(&self, dataset: &DatasetName, measures: &[Measure]);
+    /// A take that left its partition, with its measures.
+    fn taken(&self, summary: &Summary, measures: &[Measure]);
+}
+
+/// Nobody is told.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Untold;
+
+impl Telemetry for Untold {
+    fn measured(&self, _: &DatasetName, _: &[Measure]) {}
+    fn taken(&self, _: &Summary, _: &[Measure]) {}
+}
