@@ -7,6 +7,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 use serde_json::{Value, json};
+use tidemark_domain::measure::{self, Metric};
+use tidemark_domain::take::BATCH_LIVES;
 use tidemark_local::{Template, workspace_root};
 
 /// What the functions read; a contract between the template and `shared/aws`.
@@ -187,12 +189,15 @@ fn roles_name_their_actions_and_resources() {
         assert!(!actions.is_empty(), "{role}: {statement}");
         assert!(actions.iter().all(|action| !action.contains('*')), "{role}: {actions:?}");
         if words(&statement["Resource"]).contains(&"*") {
-            // These three know no resources.
-            let expected = [
-                "redshift-data:DescribeStatement",
-                "redshift-data:GetStatementResult",
-                "redshift-data:CancelStatement",
-            ];
+            // These know no resources.
+            let expected = match statement["Sid"].as_str() {
+                Some("Networks") => vec!["ec2:DescribeNetworkInterfaces", "ec2:DescribeSubnets"],
+                _ => vec![
+                    "redshift-data:DescribeStatement",
+                    "redshift-data:GetStatementResult",
+                    "redshift-data:CancelStatement",
+                ],
+            };
             assert_eq!(actions, expected, "{role} may do this with everything");
         }
     }
@@ -353,13 +358,43 @@ fn tables_and_buckets_are_retained() {
     }
 }
 
-/// An inventory is read at the partition's next rebuild, however late: nothing but unfinished uploads goes by age.
+/// An inventory is read at the partition's next rebuild, however late, and never goes by age; a manifest goes some time after
+/// every batch that may read it.
 #[test]
-fn inventories_do_not_expire() {
+fn manifests_expire_after_their_batch_and_inventories_never() {
     let template = template();
     let bucket = &template.source["Resources"]["ControlBucket"]["Properties"];
+    let mut expire = Vec::new();
     for rule in bucket["LifecycleConfiguration"]["Rules"].as_array().unwrap() {
-        assert!(rule.as_object().unwrap().keys().all(|key| !key.contains("Expiration")), "{rule}");
+        if let Some(days) = rule.get("ExpirationInDays") {
+            expire.push((rule["Prefix"].as_str().unwrap(), days.as_i64().unwrap()));
+        }
+    }
+    let [(prefix, days)] = expire[..] else { panic!("one rule lets objects expire: {expire:?}") };
+    assert_eq!(prefix, "manifest/");
+    assert!(days > BATCH_LIVES.as_hours() / 24, "{days} days");
+}
+
+/// No VPC unless asked for; where it is, every function is in it, may make its interfaces, and nothing else is made.
+#[test]
+fn a_network_is_the_operators_or_none() {
+    let template = template();
+    for name in ["VpcSubnetIds", "VpcSecurityGroupIds"] {
+        assert_eq!(template.source["Parameters"][name]["Default"], "", "{name}");
+    }
+    let inside = json!({"SubnetIds": {"Ref": "VpcSubnetIds"}, "SecurityGroupIds": {"Ref": "VpcSecurityGroupIds"}});
+    let expected = json!({"Fn::If": ["HasVpc", inside, {"Ref": "AWS::NoValue"}]});
+    for (name, function) in resources(&template.translated, "AWS::Lambda::Function") {
+        assert_eq!(function["VpcConfig"], expected, "{name}");
+    }
+    let statements = allowed(&template.translated);
+    let may =
+        |role: &str, sid: &str| statements.iter().any(|(name, statement)| *name == role && statement["Sid"] == sid);
+    for role in ["MarkRole", "RebuildRole", "SweepRole"] {
+        assert!(may(role, "Network") && may(role, "Networks"), "{role}");
+    }
+    for (name, resource) in template.source["Resources"].as_object().unwrap() {
+        assert!(!resource["Type"].as_str().unwrap().starts_with("AWS::EC2::"), "{name}: no NAT, no endpoint");
     }
 }
 
@@ -394,8 +429,10 @@ fn bad_values_are_refused_by_their_parameter() {
         assert!(!pattern.is_match(bad), "{parameter}: {bad}");
     }
     for (name, parameter) in template.source["Parameters"].as_object().unwrap() {
+        // CloudFormation holds a list of ids against no pattern; the rule WholeNetwork, and Lambda, say what is wrong.
+        let list = parameter["Type"] == "CommaDelimitedList";
         let checked =
-            ["AllowedPattern", "AllowedValues", "MinValue"].iter().any(|check| parameter.get(check).is_some());
+            list || ["AllowedPattern", "AllowedValues", "MinValue"].iter().any(|check| parameter.get(check).is_some());
         assert!(checked, "{name} takes anything");
     }
 }
@@ -427,37 +464,55 @@ fn every_alarm_names_its_runbook_page() {
     }
 }
 
-/// A misspelt metric makes an alarm that is silent for ever.
+/// Every alarm has its page, and every page but an index its alarm: whoever renames one is told.
 #[test]
-fn alarms_and_dashboard_ask_for_metrics_that_functions_emit() {
+fn every_page_names_its_alarm() {
     let template = template();
-    let emitted = |function: &str, metric: &str| {
-        let file = workspace_root().join(format!("functions/{function}/src/main.rs"));
-        assert!(fs::read_to_string(file).unwrap().contains(&format!("\"{metric}\"")), "{function} emits no {metric}");
-    };
-    let mut ours = 0;
+    for (name, alarm) in resources(&template.source, "AWS::CloudWatch::Alarm") {
+        let page = alarm["AlarmDescription"].as_str().unwrap().rsplit("Runbook: ").next().unwrap();
+        let text = fs::read_to_string(workspace_root().join(page)).unwrap();
+        assert!(text.contains(&format!("`{name}`")), "{page} doesn't name {name}");
+    }
+}
+
+/// The metric of that name, if the function tells it. A misspelt metric makes an alarm that is silent for ever.
+fn told(function: &str, name: &str) -> Metric {
+    let found = measure::ALL.iter().find(|metric| metric.name == name && metric.by.name() == function);
+    *found.unwrap_or_else(|| panic!("{function} tells no {name}"))
+}
+
+#[test]
+fn alarms_ask_for_metrics_that_functions_tell() {
+    let template = template();
+    let mut ours = BTreeSet::new();
     for (_, alarm) in resources(&template.source, "AWS::CloudWatch::Alarm") {
         if alarm["Namespace"] == "Tidemark" {
             assert_eq!(alarm["Dimensions"][0], json!({"Name": "Stack", "Value": {"Ref": "AWS::StackName"}}));
             assert_eq!(alarm["Dimensions"][1]["Name"], "Function");
-            emitted(alarm["Dimensions"][1]["Value"].as_str().unwrap(), alarm["MetricName"].as_str().unwrap());
-            ours += 1;
+            let function = alarm["Dimensions"][1]["Value"].as_str().unwrap();
+            ours.insert(told(function, alarm["MetricName"].as_str().unwrap()).name);
         }
     }
-    assert_eq!(ours, 2);
+    assert_eq!(ours, BTreeSet::from(["Halted", "LoadWindowUsed", "LockContention", "OldestDirtyAge", "Parked"]));
+}
 
+#[test]
+fn the_dashboard_shows_every_metric_there_is() {
+    let template = template();
     let body = &template.source["Resources"]["Dashboard"]["Properties"]["DashboardBody"]["Fn::Sub"];
     let body: Value = serde_json::from_str(body.as_str().unwrap()).unwrap();
+    let mut shown = BTreeSet::new();
     for widget in body["widgets"].as_array().unwrap() {
         for metric in widget["properties"]["metrics"].as_array().unwrap() {
             if metric[0] == "Tidemark" {
-                emitted(metric[5].as_str().unwrap(), metric[1].as_str().unwrap());
+                shown.insert(told(metric[5].as_str().unwrap(), metric[1].as_str().unwrap()).name);
             } else if let Some(search) = metric[0]["expression"].as_str() {
                 let quoted: Vec<&str> = search.split('"').collect();
-                emitted(quoted[3], quoted[5]);
+                shown.insert(told(quoted[3], quoted[5]).name);
             }
         }
     }
+    assert_eq!(shown, measure::ALL.iter().map(|metric| metric.name).collect());
 }
 
 /// A `template_file` there makes `sam deploy` package the source folders, and say that all went well.

@@ -17,6 +17,8 @@ pub const TRIES: u32 = 10;
 pub const OUTCOME_KNOWN_FOR: SignedDuration = SignedDuration::from_hours(23);
 /// A client token lives 8 h; an hour is kept as a margin.
 pub const TOKEN_VALID_FOR: SignedDuration = SignedDuration::from_hours(7);
+/// A batch that is not over by then is given up: its manifest is kept for 45 days.
+pub const BATCH_LIVES: SignedDuration = SignedDuration::from_hours(30 * 24);
 /// The longest interval between two rebuilds of a partition where the definition says `auto`.
 const AUTO_INTERVAL_AT_MOST: SignedDuration = SignedDuration::from_mins(15);
 /// A partition that is ready within this time is not put off until sweep wakes it.
@@ -196,7 +198,8 @@ fn failure_state(batch: &Batch) -> FailureState {
 fn can_continue(batch: &Batch, view: &View<'_>) -> bool {
     let swap_may_run = batch.phase == Phase::Swapping && batch.statement.is_some();
     let same_definition = batch.definition == view.head.hash || swap_may_run;
-    same_definition && batch.epoch == view.head.epoch && outcome_can_be_known(batch, view.now)
+    let young = view.now.duration_since(batch.began_at) < BATCH_LIVES;
+    same_definition && young && batch.epoch == view.head.epoch && outcome_can_be_known(batch, view.now)
 }
 
 /// Whether the recorded statement can still be asked for, or sent again under its token.

@@ -150,7 +150,7 @@ async fn a_hundred_thousand_objects_fit_a_function_of_128_mib() {
     assert_eq!((first.listed.objects, first.listed.rows), (OBJECTS as u64, Some(3 * OBJECTS as u64)));
     assert_eq!(lake.tails.load(Ordering::Relaxed), OBJECTS as u64);
     manifest(&listing).await.unwrap();
-    let written = fs::metadata(lake.path("inventory/orders/first/manifest.json")).unwrap().len();
+    let written = fs::metadata(lake.path("manifest/orders/first/manifest.json")).unwrap().len();
     assert!(written > 100 << 20, "the manifest is larger than what may be held: {written} bytes");
     assert_eq!(recheck(&listing, &|| true).await.unwrap(), Recheck::Same);
 

@@ -187,8 +187,9 @@ pub async fn manifest(listing: &Listing<'_>) -> Result<SourceCounts, Error> {
     Ok(written)
 }
 
+/// Under a prefix of its own, since manifests expire by age and inventories don't.
 fn manifest_key(inventory: &str) -> String {
-    format!("{inventory}manifest.json")
+    format!("manifest/{}manifest.json", inventory.strip_prefix("inventory/").unwrap_or(inventory))
 }
 
 /// The manifest's URL, as COPY takes it.

@@ -7,6 +7,7 @@ mod faults;
 mod guards;
 mod hostile;
 mod limits;
+mod measures;
 mod modes;
 mod outages;
 mod overtaken;

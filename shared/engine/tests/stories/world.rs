@@ -17,8 +17,8 @@ use tidemark_domain::sql::rows::Field;
 use tidemark_domain::update::Item;
 use tidemark_engine::mark::{CatalogCache, EventMessage};
 use tidemark_engine::memory::{
-    Delivery, Faulty, ManualClock, MemoryAnnouncer, MemoryObjects, MemoryQueue, MemoryState, MemoryWarehouse,
-    ObjectChange, Plan,
+    Delivery, Faulty, ManualClock, MemoryAnnouncer, MemoryObjects, MemoryQueue, MemoryState, MemoryTelemetry,
+    MemoryWarehouse, ObjectChange, Plan,
 };
 use tidemark_engine::ports::{Clock as _, Index, Objects as _, StateStore as _};
 use tidemark_engine::rebuild::{Answer, Work};
@@ -58,6 +58,7 @@ pub(crate) struct World {
     pub(crate) warehouse: MemoryWarehouse,
     pub(crate) queue: MemoryQueue,
     pub(crate) announcer: MemoryAnnouncer,
+    pub(crate) telemetry: MemoryTelemetry,
     pub(crate) definition: Definition,
     /// The events queue.
     pub(crate) events: VecDeque<String>,
@@ -74,6 +75,7 @@ impl World {
             warehouse: MemoryWarehouse::new(clock.clone(), objects.clone()),
             queue: MemoryQueue::new(clock.clone(), Duration::from_secs(30), Duration::from_mins(5)),
             announcer: MemoryAnnouncer::default(),
+            telemetry: MemoryTelemetry::default(),
             events: VecDeque::new(),
             plan: Plan::quiet(),
             clock,
@@ -110,7 +112,7 @@ impl World {
             lease_margin: SignedDuration::from_secs(20),
             copy_role: CopyRole::Default,
         };
-        Engine::new(ports, settings)
+        Engine::new(ports, settings).telling(Arc::new(self.telemetry.clone()))
     }
 
     /// A file lands: a row a line.
