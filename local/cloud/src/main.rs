@@ -1,8 +1,10 @@
 //! Starts the local cloud, deploys Tidemark to it, tells where everything is, and waits for Ctrl-C.
 
-use anyhow::Result;
+use std::fs;
+
+use anyhow::{Context as _, Result};
 use clap::Parser;
-use tidemark_local::{LocalCloud, Options, StackOptions};
+use tidemark_local::{LocalCloud, Options, StackOptions, workspace_root};
 
 /// The local cloud: AWS and Redshift on loopback, with Tidemark deployed, until Ctrl-C.
 #[derive(Debug, Parser)]
@@ -39,9 +41,19 @@ async fn main() -> Result<()> {
         let stack = cloud.deploy(options).await?;
         println!("# psql: {}", cloud.psql_line(stack.database()));
         println!("# data bucket: s3://{}", stack.data_bucket());
-        for (name, value) in &stack.outputs {
+        for (name, value) in stack.outputs.iter().filter(|(name, _)| *name != "Environment") {
             println!("# {name}: {value}");
         }
+        let environment = workspace_root().join(".local/tidemark.env");
+        let told = format!(
+            "{}AWS_ENDPOINT_URL={}\nAWS_ENDPOINT_URL_REDSHIFT_DATA={}\nAWS_ACCESS_KEY_ID={}\nAWS_SECRET_ACCESS_KEY=local\n",
+            stack.output("Environment")?,
+            cloud.aws_endpoint(),
+            cloud.redshift_endpoint(),
+            stack.account()
+        );
+        fs::write(&environment, told).with_context(|| format!("cannot write {}", environment.display()))?;
+        println!("# operate: tidemark --env-file {} show …", environment.display());
     }
     println!("# Ctrl-C ends it all.");
     tokio::signal::ctrl_c().await?;

@@ -215,6 +215,23 @@ fn functions_are_given_what_they_read() {
     }
 }
 
+/// The output is the functions' own environment, but for the log, as lines of a file that the operator's command reads.
+#[test]
+fn the_environment_of_operators_is_that_of_the_functions() {
+    let template = template();
+    let lines = template.source["Outputs"]["Environment"]["Value"]["Fn::Sub"].as_str().unwrap();
+    let variables = &template.source["Globals"]["Function"]["Environment"]["Variables"];
+    let mut named = BTreeSet::from(["TIDEMARK_LOG"]);
+    for (name, value) in lines.lines().filter_map(|line| line.split_once('=')) {
+        if name != "AWS_REGION" {
+            let of = variables[name]["Ref"].as_str().unwrap_or_else(|| panic!("the functions have no {name}"));
+            assert_eq!(value, format!("${{{of}}}"), "{name}");
+            named.insert(name);
+        }
+    }
+    assert_eq!(named, BTreeSet::from(ENVIRONMENT));
+}
+
 #[test]
 fn c194_functions_run_on_amazon_linux_2023() {
     let template = template();
