@@ -169,6 +169,12 @@ impl World {
         connect(&self.cloud.conninfo(self.stack.database())).await
     }
 
+    /// The one number that a query on the database below Redshift gives.
+    pub async fn count(&self, query: &str) -> Result<i64> {
+        let row = self.sql.query_one(query, &[]).await.with_context(|| format!("cannot run {query}"))?;
+        Ok(row.try_get(0)?)
+    }
+
     /// A statement on the database below Redshift, as superuser.
     pub async fn execute(&self, statement: &str) -> Result<()> {
         self.sql.batch_execute(statement).await.with_context(|| format!("cannot run {statement}"))

@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod bad_source;
+mod checks;
 mod deployment;
 mod emptied;
 mod faults;
