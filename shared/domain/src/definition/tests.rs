@@ -520,26 +520,3 @@ proptest! {
         let _ = parse(&damaged);
     }
 }
-
-const MANUAL: &str = include_str!("../../../../docs/datasets.md");
-
-#[test]
-fn the_manuals_examples_are_valid() {
-    let examples: Vec<&str> = MANUAL.split("```toml\n").skip(1).map(|rest| rest.split_once("```").unwrap().0).collect();
-    assert_eq!(examples.len(), 4);
-    assert_eq!(parse(&examples.concat()).map(|definitions| definitions.len()), Ok(4));
-}
-
-#[test]
-fn the_manual_names_every_key() {
-    let tables =
-        ["partition.dt", "csv", "provenance", "tolerance"].map(|table| format!("[orders.{table}]\nqqqqqqqqq = 1\n"));
-    let (head, _) = ORDERS.split_once("[orders.partition.dt]").unwrap();
-    let problems = problems(&format!("{head}qqqqqqqqq = 1\n{}", tables.concat()));
-    let lists: Vec<&str> = problems.iter().filter_map(|problem| Some(problem.split_once("may have ")?.1)).collect();
-    assert_eq!(lists.len(), 5, "{problems:?}");
-    let tables = ["partition", "csv", "provenance", "tolerance"];
-    for key in lists.iter().flat_map(|list| list.split(", ")).filter(|key| !tables.contains(key)) {
-        assert!(MANUAL.contains(&format!("| `{key}` |")), "{key}");
-    }
-}
