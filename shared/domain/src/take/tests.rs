@@ -306,7 +306,7 @@ fn a_record_whose_answer_was_lost_is_known_again_until_somebody_else_takes() {
 fn a_worker_holds_what_it_wrote_though_stored_times_are_rounded() {
     let mut world = World::marked(0);
     let batch = world.take(31).batch;
-    let now = at(40) + jiff::SignedDuration::from_nanos(123_456_789);
+    let now = at(40) + SignedDuration::from_nanos(123_456_789);
     let next = Batch { began_at: now, ..batch }.enter(Phase::Swapping).recorded("token".into(), now);
     world.write(&writes::record(&id(), &world.taken(), &next));
     let taken = Taken { batch: next, ..world.taken() };
