@@ -23,13 +23,15 @@ async fn handle(engine: &Engine, event: LambdaEvent<Value>) -> Result<(), Error>
 }
 
 fn report(swept: &Swept) {
-    let gauges = [
-        measure::DIRTY.count(swept.dirty),
-        measure::PARKED.count(swept.parked),
+    let mut gauges = vec![
         measure::WOKEN.count(swept.woken),
         measure::HALTED.count(u64::from(swept.halted)),
         measure::OLDEST_DIRTY_AGE.count(u64::try_from(swept.oldest_dirty_seconds).unwrap_or(0)),
     ];
+    if swept.counted {
+        gauges.extend([measure::DIRTY.count(swept.dirty), measure::PARKED.count(swept.parked)]);
+    }
     telemetry::emit(Some(swept.dataset.as_str()), &gauges);
-    tracing::info!(dataset = %swept.dataset, dirty = swept.dirty, parked = swept.parked, woken = swept.woken, "swept");
+    let Swept { dataset, dirty, parked, woken, by_jobs, found, .. } = swept;
+    tracing::info!(%dataset, dirty, parked, woken, by_jobs, found, "swept");
 }

@@ -9,6 +9,7 @@ mod attribute;
 mod expression;
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 
 use async_trait::async_trait;
 use aws_sdk_dynamodb::Client;
@@ -191,7 +192,7 @@ impl StateStore for StateTable {
         &self,
         index: Index,
         dataset: &DatasetName,
-        until: Timestamp,
+        within: RangeInclusive<Timestamp>,
         limit: usize,
     ) -> Result<Vec<DueEntry>, StateError> {
         let (name, hash, range) = match index {
@@ -206,11 +207,12 @@ impl StateStore for StateTable {
                 .query()
                 .table_name(&self.table)
                 .index_name(name)
-                .key_condition_expression("#0 = :0 AND #1 <= :1")
+                .key_condition_expression("#0 = :0 AND #1 BETWEEN :1 AND :2")
                 .expression_attribute_names("#0", hash)
                 .expression_attribute_names("#1", range)
                 .expression_attribute_values(":0", AttributeValue::S(dataset.to_string()))
-                .expression_attribute_values(":1", AttributeValue::N(until.as_millisecond().to_string()))
+                .expression_attribute_values(":1", AttributeValue::N(within.start().as_millisecond().to_string()))
+                .expression_attribute_values(":2", AttributeValue::N(within.end().as_millisecond().to_string()))
                 .limit(i32::try_from(limit - entries.len()).unwrap_or(i32::MAX))
                 .set_exclusive_start_key(start)
                 .send()
@@ -231,8 +233,42 @@ impl StateStore for StateTable {
         after: Option<&PartitionName>,
         limit: usize,
     ) -> Result<Vec<(PartitionName, Item)>, StateError> {
-        // The least sort key beyond `after`, and one beyond all partitions: `$` comes after `#`.
-        let first = after.map_or_else(|| PARTITION.to_owned(), |name| format!("{PARTITION}{name}\u{0}"));
+        let after = after.map(|name| format!("{PARTITION}{name}"));
+        let items = self.sorted(&format!("{DATASET}{dataset}"), PARTITION, after.as_deref(), limit).await?;
+        let read = items.into_iter().filter_map(|item| Some((partition_of(&item)?.partition, item)));
+        read.map(|(name, item)| Ok((name, from_item(&item)?))).collect()
+    }
+
+    async fn items(
+        &self,
+        pk: &str,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<(String, Item)>, StateError> {
+        let items = self.sorted(pk, prefix, after, limit).await?;
+        let read = items.into_iter().map(|item| {
+            let sk = item.get("sk").and_then(|sk| sk.as_s().ok()).cloned().unwrap_or_default();
+            Ok((sk, from_item(&item)?))
+        });
+        read.collect()
+    }
+}
+
+impl StateTable {
+    /// Items of a partition key, by the bytes of their sort keys.
+    async fn sorted(
+        &self,
+        pk: &str,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Attributes>, StateError> {
+        // The least sort key beyond `after`, and one beyond all that begin so: the byte after the prefix's last one.
+        let first = after.map_or_else(|| prefix.to_owned(), |after| format!("{after}\u{0}"));
+        let mut beyond = prefix.to_owned();
+        let last = beyond.pop().unwrap_or('#');
+        beyond.push(char::from_u32(u32::from(last) + 1).unwrap_or(char::MAX));
         let mut found = Vec::new();
         let mut start = None;
         while found.len() < limit {
@@ -242,18 +278,15 @@ impl StateStore for StateTable {
                 .table_name(&self.table)
                 .consistent_read(true)
                 .key_condition_expression("pk = :0 AND sk BETWEEN :1 AND :2")
-                .expression_attribute_values(":0", AttributeValue::S(format!("{DATASET}{dataset}")))
+                .expression_attribute_values(":0", AttributeValue::S(pk.to_owned()))
                 .expression_attribute_values(":1", AttributeValue::S(first.clone()))
-                .expression_attribute_values(":2", AttributeValue::S("PARTITION$".to_owned()))
+                .expression_attribute_values(":2", AttributeValue::S(beyond.clone()))
                 .limit(i32::try_from(limit - found.len()).unwrap_or(i32::MAX))
                 .set_exclusive_start_key(start)
                 .send()
                 .await
                 .map_err(|e| Fault::of("Query", &e))?;
-            for item in answer.items() {
-                let Some(id) = partition_of(item) else { continue };
-                found.push((id.partition, from_item(item)?));
-            }
+            found.extend_from_slice(answer.items());
             start = answer.last_evaluated_key().cloned();
             if start.is_none() {
                 break;

@@ -12,6 +12,7 @@
 use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -204,10 +205,10 @@ impl StateStore for Pointed<dyn StateStore> {
         &self,
         index: Index,
         dataset: &DatasetName,
-        until: Timestamp,
+        within: RangeInclusive<Timestamp>,
         limit: usize,
     ) -> Result<Vec<DueEntry>, StateError> {
-        self.port.query(index, dataset, until, limit).await
+        self.port.query(index, dataset, within, limit).await
     }
 
     async fn partitions(
@@ -217,6 +218,16 @@ impl StateStore for Pointed<dyn StateStore> {
         limit: usize,
     ) -> Result<Vec<(PartitionName, Item)>, StateError> {
         self.port.partitions(dataset, after, limit).await
+    }
+
+    async fn items(
+        &self,
+        pk: &str,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<(String, Item)>, StateError> {
+        self.port.items(pk, prefix, after, limit).await
     }
 }
 

@@ -14,8 +14,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use crate::dataset::{Head, Mode, catalog_key, version_key};
-use crate::definition::{Concurrency, Definition, parse};
-use crate::id::{DatasetName, DefinitionHash, Epoch, StackName};
+use crate::definition::{Concurrency, Definition, PartKind, parse};
+use crate::id::{DatasetName, DefinitionHash, Epoch, PartitionName, StackName};
 use crate::partition_value::{Partition, PartitionValue};
 use crate::update::{Change, Condition, Item, Update};
 
@@ -250,6 +250,14 @@ pub fn own(
     })
 }
 
+/// A name before which no partition lies in the lookback, where names are sorted by its days: those whose first part is one.
+pub fn lookback_begins_after(definition: &Definition, now: Timestamp) -> Option<PartitionName> {
+    let lookback = SignedDuration::try_from(definition.lookback?).ok()?;
+    let part = definition.parts.first().filter(|part| matches!(part.kind, PartKind::Date | PartKind::Timestamp))?;
+    let first = TimeZone::UTC.to_datetime(now.saturating_sub(lookback).ok()?).date();
+    PartitionName::new(format!("{}={}", part.name, first.yesterday().ok()?)).ok()
+}
+
 /// Whether a partition lies in the dataset's lookback: its first date or timestamp isn't over for longer. Where no part has
 /// a date, all do. Days are those of UTC.
 pub fn in_lookback(definition: &Definition, partition: &Partition, now: Timestamp) -> bool {
@@ -351,7 +359,6 @@ fn as_read(read: Option<&Head>) -> Vec<Condition> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::PartitionName;
 
     const ORDERS: &str = r#"
 [orders]
@@ -515,6 +522,7 @@ in_files = false
             in_lookback(&definition, &definition.partition(&PartitionName::new(name).unwrap()).unwrap(), now)
         };
         assert!(in_it("dt=2026-11-01") && in_it("dt=2026-11-05"));
+        assert_eq!(lookback_begins_after(&definition, now).unwrap().as_str(), "dt=2026-10-31");
         assert!(!in_it("dt=2026-10-31"));
     }
 

@@ -4,6 +4,7 @@
 //! the time included, comes in as an argument; what is to be done goes out as data.
 
 pub mod apply;
+pub mod cursor;
 pub mod dataset;
 pub mod definition;
 pub mod explain;
@@ -12,6 +13,7 @@ pub mod footer;
 pub mod id;
 pub mod invariants;
 pub mod inventory;
+pub mod job;
 pub mod lateness;
 pub mod layout;
 pub mod lock;
@@ -26,6 +28,7 @@ pub mod settle;
 pub mod sql;
 pub mod step;
 pub mod story;
+pub mod sweep;
 pub mod take;
 pub mod update;
 pub mod verify;

@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::id::{Fence, Generation, PartitionId};
+use crate::job::Heal;
 use crate::partition::{Accept, Batch, Committed, Holds, Parked, PartitionItem};
 use crate::update::{Change, Condition, Item, Update};
 
@@ -314,6 +315,31 @@ pub fn restored(
             Change::Remove("tries"),
         ],
     )
+}
+
+/// HEAL: item and ledger were found to differ, at rest: one of them was restored from a backup. The ledger is believed, the
+/// partition is fenced, looked at and rebuilt for real.
+///
+/// Conditional on the fence as it was compared (or on there being no item), so that no batch ran since, and on `marked` as read,
+/// since `forced` is the new generation.
+pub fn heal(id: &PartitionId, read: Option<&PartitionItem>, heal: &Heal, now: Timestamp) -> Update {
+    let as_read = |name, read: Option<u64>| read.map_or(Condition::Absent(name), |n| Condition::Equals(name, n.into()));
+    let marked = read.map(|item| item.marked);
+    let mut changes = mark_changes(id, 0, now);
+    changes.extend([
+        Change::Set("forced", marked.unwrap_or_default().next().0.into()),
+        Change::Set("unresolved", true.into()),
+        set_or_remove("last", heal.last.as_ref()),
+        Change::Remove("accept"),
+        Change::Remove("not_before"),
+        Change::Remove("tries"),
+    ]);
+    let conditions = vec![
+        as_read("fence", heal.fence.map(|fence| fence.0)),
+        as_read("marked", marked.map(|marked| marked.0)),
+        Condition::Absent("batch"),
+    ];
+    update(id, conditions, changes)
 }
 
 /// WAKE: sweep claims a due partition and sends its message; of several sweeps one gets it.

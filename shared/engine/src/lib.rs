@@ -16,6 +16,7 @@ pub mod definitions;
 pub mod error;
 pub mod init;
 pub mod inventory;
+pub mod jobs;
 pub mod mark;
 #[cfg(feature = "memory")]
 pub mod memory;

@@ -1,5 +1,6 @@
 //! The ports as a worker has them: every call goes through the worker's luck.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -90,11 +91,11 @@ impl StateStore for Chaotic<WatchedState> {
         &self,
         index: Index,
         dataset: &DatasetName,
-        until: Timestamp,
+        within: RangeInclusive<Timestamp>,
         limit: usize,
     ) -> Result<Vec<DueEntry>, StateError> {
         let (port, dataset) = (self.port.clone(), dataset.clone());
-        let query = again!([port, dataset] port.query(index, &dataset, until, limit));
+        let query = again!([port, dataset, within] port.query(index, &dataset, within, limit));
         self.luck.call("state.query", "", state_error, query).await
     }
 
@@ -107,6 +108,18 @@ impl StateStore for Chaotic<WatchedState> {
         let (port, dataset, after) = (self.port.clone(), dataset.clone(), after.cloned());
         let partitions = again!([port, dataset, after] port.partitions(&dataset, after.as_ref(), limit));
         self.luck.call("state.partitions", "", state_error, partitions).await
+    }
+
+    async fn items(
+        &self,
+        pk: &str,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<(String, Item)>, StateError> {
+        let (port, pk, prefix, after) = (self.port.clone(), pk.to_owned(), prefix.to_owned(), after.map(str::to_owned));
+        let items = again!([port, pk, prefix, after] port.items(&pk, &prefix, after.as_deref(), limit));
+        self.luck.call("state.items", "", state_error, items).await
     }
 }
 

@@ -1,6 +1,7 @@
 //! The twins of the two ports that carry the protocol, with the eye on them; a flaw sits here, between the engine and its twin.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
@@ -54,10 +55,10 @@ impl StateStore for WatchedState {
         &self,
         index: Index,
         dataset: &DatasetName,
-        until: Timestamp,
+        within: RangeInclusive<Timestamp>,
         limit: usize,
     ) -> Result<Vec<DueEntry>, StateError> {
-        self.state.query(index, dataset, until, limit).await
+        self.state.query(index, dataset, within, limit).await
     }
 
     async fn partitions(
@@ -67,6 +68,16 @@ impl StateStore for WatchedState {
         limit: usize,
     ) -> Result<Vec<(PartitionName, Item)>, StateError> {
         self.state.partitions(dataset, after, limit).await
+    }
+
+    async fn items(
+        &self,
+        pk: &str,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<(String, Item)>, StateError> {
+        self.state.items(pk, prefix, after, limit).await
     }
 }
 

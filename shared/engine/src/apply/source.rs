@@ -7,8 +7,9 @@ use jiff::Timestamp;
 use tidemark_domain::apply::in_lookback;
 use tidemark_domain::definition::Definition;
 use tidemark_domain::id::PartitionName;
-use tidemark_domain::object_key::{TableFormat, is_hidden};
+use tidemark_domain::object_key::TableFormat;
 
+use crate::inventory::folders;
 use crate::ports::{ListedObject, ObjectError, Objects};
 
 /// So many listings run at once.
@@ -20,17 +21,8 @@ pub(super) async fn partitions(
     definition: &Definition,
     now: Timestamp,
 ) -> Result<BTreeSet<PartitionName>, ObjectError> {
-    let mut folders = vec![String::new()];
-    for _ in 0..definition.layout.levels() {
-        let below = stream::iter(folders).map(|folder| folders_in(objects, definition, folder));
-        folders = below.buffered(LISTINGS_AT_ONCE).try_concat().await?;
-    }
-    // A folder is of the partition that an object in it would be of.
-    let ending = definition.layout.suffix().unwrap_or_default();
-    let leaves = folders.into_iter().filter_map(|folder| {
-        let partition = definition.partition_of(&format!("{folder}x{ending}")).ok()?;
-        in_lookback(definition, &partition, now).then_some((partition.name, folder))
-    });
+    let found = folders(objects, definition, |partition| in_lookback(definition, partition, now)).await?;
+    let leaves = found.into_iter().flat_map(|(name, folders)| folders.into_iter().map(move |f| (name.clone(), f)));
     let leaves = stream::iter(leaves).map(async |(name, folder)| {
         let found = has_data(objects, definition, &folder).await?;
         Ok::<_, ObjectError>(found.then_some(name))
@@ -54,37 +46,15 @@ pub(super) async fn table_format(
     Ok(names.iter().filter_map(|key| root.below(&root.bucket, key)).find_map(TableFormat::of))
 }
 
-/// The folders in a folder, as prefixes below the root; hidden ones hold no data.
-async fn folders_in(
-    objects: &dyn Objects,
-    definition: &Definition,
-    folder: String,
-) -> Result<Vec<String>, ObjectError> {
-    let root = &definition.source;
-    let prefix = format!("{}{folder}", root.prefix);
-    let mut folders = Vec::new();
-    let mut next = None;
-    loop {
-        let page = objects.list(&root.bucket, &prefix, true, None, next.as_deref()).await?;
-        let below = page.prefixes.iter().filter_map(|prefix| root.below(&root.bucket, prefix));
-        folders.extend(below.filter(|below| !is_hidden(below.trim_end_matches('/'))).map(str::to_owned));
-        next = page.next;
-        if next.is_none() {
-            return Ok(folders);
-        }
-    }
-}
-
 async fn has_data(objects: &dyn Objects, definition: &Definition, folder: &str) -> Result<bool, ObjectError> {
     let root = &definition.source;
-    let prefix = format!("{}{folder}", root.prefix);
     let is_data = |object: &ListedObject| {
         let below = root.below(&root.bucket, &object.key);
         object.size > 0 && below.is_some_and(|below| definition.partition_of(below).is_ok())
     };
     let mut next = None;
     loop {
-        let page = objects.list(&root.bucket, &prefix, true, None, next.as_deref()).await?;
+        let page = objects.list(&root.bucket, folder, true, None, next.as_deref()).await?;
         if page.objects.iter().any(is_data) {
             return Ok(true);
         }

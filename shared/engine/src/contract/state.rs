@@ -32,6 +32,7 @@ pub async fn all(store: Arc<dyn StateStore>) {
     an_item_stands_in_an_index_exactly_while_it_has_both_keys(&*store).await;
     a_query_is_oldest_first_and_bounded(&*store).await;
     partitions_come_in_the_order_of_their_names(&*store).await;
+    items_come_in_the_order_of_their_sort_keys(&*store).await;
     any_sequence_of_writes_gives_the_items_of_the_domain(&*store).await;
     of_many_takers_one_gets_the_lock(store.clone()).await;
     marks_are_never_lost(store).await;
@@ -239,7 +240,7 @@ pub async fn an_item_stands_in_an_index_exactly_while_it_has_both_keys(store: &d
 async fn assert_index(store: &dyn StateStore, index: Index, dataset: &DatasetName, expected: Vec<DueEntry>) {
     let mut found = vec![];
     for _ in 0..1_000 {
-        found = store.query(index, dataset, moment(1_000_000), 10).await.unwrap();
+        found = store.query(index, dataset, moment(0)..=moment(1_000_000), 10).await.unwrap();
         if found == expected {
             return;
         }
@@ -258,10 +259,11 @@ pub async fn a_query_is_oldest_first_and_bounded(store: &dyn StateStore) {
         applied(store, &[writes::mark(&id, 0, moment(*seconds) - writes::WAKE_AFTER)]).await;
     }
     applied(store, &[writes::mark(&other, 0, moment(0))]).await;
-    let times = async |until, limit| -> Vec<i64> {
-        let entries = store.query(Index::Due, &dataset, until, limit).await.unwrap();
+    let between = async |from, until, limit| -> Vec<i64> {
+        let entries = store.query(Index::Due, &dataset, from..=until, limit).await.unwrap();
         entries.iter().map(|entry| entry.at.duration_since(moment(0)).as_secs()).collect()
     };
+    let times = async |until, limit| between(Timestamp::UNIX_EPOCH, until, limit).await;
     let mut settled = times(moment(1_000), 10).await;
     for _ in 0..1_000 {
         if settled.len() < at.len() {
@@ -272,6 +274,29 @@ pub async fn a_query_is_oldest_first_and_bounded(store: &dyn StateStore) {
     assert_eq!(times(moment(30), 10).await, [10, 20, 30], "not later than `until`, which is included");
     assert_eq!(times(moment(1_000), 2).await, [10, 20], "at most `limit`");
     assert_eq!(times(moment(9), 10).await, [0_i64; 0], "nothing is due yet");
+    assert_eq!(between(moment(20), moment(40), 10).await, [20, 30, 40], "both ends are included");
+}
+
+/// `items` gives what has this key and prefix and nothing else, in the order of sort keys, page by page.
+pub async fn items_come_in_the_order_of_their_sort_keys(store: &dyn StateStore) {
+    let pk = format!("SWEEP-{}", fresh());
+    let names = ["CURSOR#a", "CURSOR#b", "CURSOR#b#c", "CURSOR#é"];
+    for sk in names.iter().rev().chain(&["CURSOR", "CURSOR$", "OTHER#a"]) {
+        applied(store, &[set(&key(&pk, sk), "n", 1.into())]).await;
+    }
+    for limit in [1, 3, 10] {
+        let (mut found, mut after) = (vec![], None);
+        loop {
+            let page = store.items(&pk, "CURSOR#", after.as_deref(), limit).await.unwrap();
+            assert!(page.iter().all(|(_, item)| item.get("n") == Some(&1.into())));
+            found.extend(page.iter().map(|(sk, _)| sk.clone()));
+            after = page.last().map(|(sk, _)| sk.clone());
+            if page.len() < limit {
+                break;
+            }
+        }
+        assert_eq!(found, names, "{limit} a page");
+    }
 }
 
 /// `partitions` gives a dataset's partition items and nothing else of it, in the order of names, page by page.

@@ -5,12 +5,16 @@
 
 mod build;
 mod footers;
+mod glance;
 mod lister;
 mod parts;
 mod recheck;
+mod walk;
 
 pub use build::{Built, Listing, Whole, build, manifest, manifest_url};
 pub use footers::{Drifted, misfit};
+pub use glance::glance;
 pub use lister::Lister;
 pub use parts::Parts;
 pub use recheck::{Recheck, recheck};
+pub use walk::folders;

@@ -7,6 +7,7 @@
 //! invocation that is over.
 
 use std::future::{Future, pending};
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -211,10 +212,10 @@ impl<P: StateStore> StateStore for Faulty<P> {
         &self,
         index: Index,
         dataset: &DatasetName,
-        until: Timestamp,
+        within: RangeInclusive<Timestamp>,
         limit: usize,
     ) -> Result<Vec<DueEntry>, StateError> {
-        self.plan.call("state.query", state_error, || self.port.query(index, dataset, until, limit)).await
+        self.plan.call("state.query", state_error, || self.port.query(index, dataset, within.clone(), limit)).await
     }
 
     async fn partitions(
@@ -224,6 +225,16 @@ impl<P: StateStore> StateStore for Faulty<P> {
         limit: usize,
     ) -> Result<Vec<(PartitionName, Item)>, StateError> {
         self.plan.call("state.partitions", state_error, || self.port.partitions(dataset, after, limit)).await
+    }
+
+    async fn items(
+        &self,
+        pk: &str,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<(String, Item)>, StateError> {
+        self.plan.call("state.items", state_error, || self.port.items(pk, prefix, after, limit)).await
     }
 }
 

@@ -4,6 +4,7 @@
 //! index: an item stands in one exactly while it has both of its keys.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -140,13 +141,13 @@ impl StateStore for MemoryState {
         &self,
         index: Index,
         dataset: &DatasetName,
-        until: Timestamp,
+        within: RangeInclusive<Timestamp>,
         limit: usize,
     ) -> Result<Vec<DueEntry>, StateError> {
         let table = lock(&self.table);
         let mut entries: Vec<DueEntry> =
             table.items.iter().filter_map(|(key, item)| entry(key, item, index, dataset)).collect();
-        entries.retain(|entry| entry.at <= until);
+        entries.retain(|entry| within.contains(&entry.at));
         entries.sort_by(|a, b| (a.at, &a.id).cmp(&(b.at, &b.id)));
         entries.truncate(limit);
         Ok(entries)
@@ -164,5 +165,18 @@ impl StateStore for MemoryState {
         let of_dataset = table.items.iter().filter(|(key, _)| key.pk == pk);
         let partitions = of_dataset.filter_map(|(key, item)| Some((partition(key)?, item.clone())));
         Ok(partitions.filter(|(name, _)| after.is_none_or(|after| name > after)).take(limit).collect())
+    }
+
+    async fn items(
+        &self,
+        pk: &str,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<(String, Item)>, StateError> {
+        let table = lock(&self.table);
+        let of_key = table.items.iter().filter(|(key, _)| key.pk == pk && key.sk.starts_with(prefix));
+        let later = of_key.filter(|(key, _)| after.is_none_or(|after| key.sk.as_str() > after));
+        Ok(later.take(limit).map(|(key, item)| (key.sk.clone(), item.clone())).collect())
     }
 }

@@ -1,5 +1,7 @@
 //! The state table: items changed by conditional writes.
 
+use std::ops::RangeInclusive;
+
 use async_trait::async_trait;
 use jiff::Timestamp;
 use tidemark_domain::id::{DatasetName, PartitionId, PartitionName};
@@ -71,13 +73,12 @@ pub trait StateStore: Send + Sync {
     /// Carries out the updates (of different items, 100 at most), all or none.
     async fn write(&self, updates: &[Update], token: &str) -> Result<Written, StateError>;
 
-    /// Up to `limit` entries of a dataset in an index,
-    /// not later than `until`, oldest first.
+    /// Up to `limit` entries of a dataset in an index whose time lies `within`, oldest first.
     async fn query(
         &self,
         index: Index,
         dataset: &DatasetName,
-        until: Timestamp,
+        within: RangeInclusive<Timestamp>,
         limit: usize,
     ) -> Result<Vec<DueEntry>, StateError>;
 
@@ -89,4 +90,14 @@ pub trait StateStore: Send + Sync {
         after: Option<&PartitionName>,
         limit: usize,
     ) -> Result<Vec<(PartitionName, Item)>, StateError>;
+
+    /// Up to `limit` items of the partition key `pk` whose sort key begins with `prefix`, in the order of its bytes, from the
+    /// first after `after` on. Fewer than `limit` are the last. Strongly consistent item by item, not a snapshot.
+    async fn items(
+        &self,
+        pk: &str,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<(String, Item)>, StateError>;
 }

@@ -13,5 +13,6 @@ mod outages;
 mod overtaken;
 mod parquet;
 mod rebuild;
+mod sweep;
 mod troubles;
 mod world;

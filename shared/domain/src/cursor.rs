@@ -1,0 +1,200 @@
+//! A cursor of sweep: where a task stands, and when it is next due. `SWEEP` / `CURSOR#<task>#<dataset>`; tasks that are done
+//! once for the whole stack have no dataset.
+//!
+//! One key holds them all, so that a sweep that has nothing to do learns so by one query. A cursor that is lost costs a round
+//! that begins anew: nothing rests on it.
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::id::DatasetName;
+use crate::partition::millis;
+use crate::update::{Change, Item, Key, Update};
+
+/// The key that all cursors share.
+pub const CURSORS: &str = "SWEEP";
+/// How their sort keys begin.
+pub const PREFIX: &str = "CURSOR#";
+/// A task that failed is tried again after this long, so that it doesn't keep the others from their turn.
+pub const AFTER_A_FAILURE: SignedDuration = SignedDuration::from_mins(10);
+
+/// What sweep does now and then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Task {
+    /// Lists a dataset's lookback, hourly.
+    Look,
+    /// Loads committed inventories into the ledger's `files`, hourly, for the stack.
+    Book,
+    /// Holds a dataset's state against the ledger, daily.
+    Tidy,
+    /// Drops old staging tables, daily, for the stack.
+    Staging,
+}
+
+impl Task {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Look, Self::Book, Self::Tidy, Self::Staging];
+
+    /// The stored word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Look => "look",
+            Self::Book => "book",
+            Self::Tidy => "tidy",
+            Self::Staging => "staging",
+        }
+    }
+
+    /// From the beginning of a round to that of the next.
+    pub fn period(self) -> SignedDuration {
+        match self {
+            Self::Look | Self::Book => SignedDuration::from_hours(1),
+            Self::Tidy | Self::Staging => SignedDuration::from_hours(24),
+        }
+    }
+
+    /// Whether each dataset has a cursor of its own.
+    pub fn is_per_dataset(self) -> bool {
+        matches!(self, Self::Look | Self::Tidy)
+    }
+
+    /// When a cursor that isn't there yet is first due: within a period, by the dataset's name, so that five hundred datasets
+    /// don't all want the same minute.
+    pub fn first_due(self, dataset: Option<&DatasetName>, now: Timestamp) -> Timestamp {
+        let hash = Sha256::digest(dataset.map_or("", DatasetName::as_str));
+        let share = i64::from(u16::from_be_bytes([hash[0], hash[1]]));
+        now + SignedDuration::from_secs(self.period().as_secs() * share / i64::from(u16::MAX))
+    }
+}
+
+/// Where a task stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cursor {
+    /// When it is next due.
+    #[serde(with = "millis")]
+    pub next_at: Timestamp,
+    /// When the round in progress began; `None` between rounds.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "millis::option")]
+    pub began_at: Option<Timestamp>,
+    /// What the round in progress is done with: everything up to this name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
+    /// What the round in progress has found so far.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub found: u64,
+    /// When the last round began that came to its end.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "millis::option")]
+    pub done_at: Option<Timestamp>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
+impl Cursor {
+    /// A cursor before its first round.
+    pub fn new(next_at: Timestamp) -> Self {
+        Self { next_at, began_at: None, after: None, found: 0, done_at: None }
+    }
+
+    /// Where it stands.
+    pub fn key(task: Task, dataset: Option<&DatasetName>) -> Key {
+        let dataset = dataset.map_or_else(String::new, |dataset| format!("#{dataset}"));
+        Key { pk: CURSORS.to_owned(), sk: format!("{PREFIX}{}{dataset}", task.as_str()) }
+    }
+
+    /// Reads a stored cursor.
+    pub fn from_item(item: &Item) -> Result<Self, serde_json::Error> {
+        serde_json::from_value(serde_json::Value::Object(item.clone().into_iter().collect()))
+    }
+
+    /// The round as it begins, or goes on.
+    #[must_use]
+    pub fn entered(&self, now: Timestamp) -> Self {
+        match self.began_at {
+            Some(_) => self.clone(),
+            None => Self { began_at: Some(now), after: None, found: 0, ..self.clone() },
+        }
+    }
+
+    /// The round goes on after `after`, as soon as the others had their turn.
+    #[must_use]
+    pub fn advanced(&self, after: impl Into<String>, found: u64, now: Timestamp) -> Self {
+        Self { next_at: now, after: Some(after.into()), found, ..self.clone() }
+    }
+
+    /// The round came to its end.
+    #[must_use]
+    pub fn finished(&self, task: Task, now: Timestamp) -> Self {
+        let began = self.began_at.unwrap_or(now);
+        Self { next_at: (began + task.period()).max(now), began_at: None, after: None, found: 0, done_at: Some(began) }
+    }
+
+    /// The round failed, and goes on where it stood.
+    #[must_use]
+    pub fn failed(&self, now: Timestamp) -> Self {
+        Self { next_at: now + AFTER_A_FAILURE, ..self.clone() }
+    }
+
+    /// Stores it. Unconditional: of two sweeps at once both do what is harmless twice.
+    pub fn store(&self, task: Task, dataset: Option<&DatasetName>) -> Update {
+        let time = |name, time: Option<Timestamp>| {
+            time.map_or(Change::Remove(name), |time| Change::Set(name, time.as_millisecond().into()))
+        };
+        let changes = vec![
+            time("next_at", Some(self.next_at)),
+            time("began_at", self.began_at),
+            time("done_at", self.done_at),
+            self.after.as_ref().map_or(Change::Remove("after"), |after| Change::Set("after", after.as_str().into())),
+            if self.found == 0 { Change::Remove("found") } else { Change::Set("found", self.found.into()) },
+        ];
+        Update { key: Self::key(task, dataset), conditions: vec![], changes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(seconds).unwrap()
+    }
+
+    #[test]
+    fn a_cursor_reads_back_as_written() {
+        let orders = DatasetName::new("orders").unwrap();
+        let cursor = Cursor::new(at(0)).entered(at(5)).advanced("dt=2026-11-01", 3, at(9));
+        let update = cursor.store(Task::Look, Some(&orders));
+        let item = update.apply(None).unwrap();
+        assert_eq!(Cursor::from_item(&item).unwrap(), cursor);
+        let done = cursor.finished(Task::Look, at(60));
+        assert_eq!(Cursor::from_item(&done.store(Task::Look, None).apply(Some(&item)).unwrap()).unwrap(), done);
+        expect_test::expect_file!["../golden/cursor-v1.json"].assert_eq(&format!(
+            "{}\n{}\n{}\n",
+            update.key.pk,
+            update.key.sk,
+            serde_json::to_string_pretty(&item).unwrap()
+        ));
+    }
+
+    #[test]
+    fn rounds_begin_a_period_apart_and_one_that_took_longer_is_followed_at_once() {
+        let begun = Cursor::new(at(0)).entered(at(10));
+        assert_eq!(begun.finished(Task::Look, at(70)).next_at, at(10 + 3_600));
+        assert_eq!(begun.finished(Task::Look, at(9_000)).next_at, at(9_000));
+        assert_eq!(begun.entered(at(99)), begun, "a round that goes on keeps its beginning");
+    }
+
+    #[test]
+    fn first_rounds_are_spread_over_the_period() {
+        let due = |n: u32| Task::Look.first_due(Some(&DatasetName::new(format!("d{n}")).unwrap()), at(0)).as_second();
+        let dues: Vec<i64> = (0..500).map(due).collect();
+        assert!(dues.iter().all(|due| (0..=3_600).contains(due)));
+        for minute in 0..60 {
+            let busy = dues.iter().filter(|due| **due / 60 == minute).count();
+            assert!(busy < 30, "minute {minute}: {busy}");
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! A job: many partitions to be marked, a few at a time, so that live marks never queue behind them. `JOBS` /
+//! `<dataset>#<id>`.
+//!
+//! Which partitions is fixed when it is made: they stand in the control bucket below `jobs/<id>/`, in parts of 1,000 lines,
+//! one [`Line`] each. The item holds how many there are and how many of them were marked. Marked first, counted second: a
+//! crash between marks a few of them twice, which is harmless.
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::id::{DatasetName, Fence, PartitionName};
+use crate::partition::{Committed, millis};
+use crate::update::{Change, Condition, Item, Key, Update};
+
+/// The key that all jobs share.
+pub const JOBS: &str = "JOBS";
+/// More partitions than this are never marked at once, but by a job.
+pub const MARKED_AT_ONCE: usize = 50;
+/// Lines of a part.
+pub const PART_LINES: usize = 1_000;
+/// A job that ended is shown for this long.
+const KEPT_FOR: SignedDuration = SignedDuration::from_hours(90 * 24);
+
+/// Why there is a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// An operator asked for it.
+    Backfill,
+    /// The definition changed.
+    Definition,
+    /// Look found what events missed.
+    Look,
+    /// State and ledger differ: one of them was restored from a backup.
+    Restored,
+}
+
+impl Kind {
+    /// The stored word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Backfill => "backfill",
+            Self::Definition => "definition",
+            Self::Look => "look",
+            Self::Restored => "restored",
+        }
+    }
+}
+
+/// A job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job {
+    /// Its id, a UUIDv7.
+    pub id: Uuid,
+    /// Whose partitions.
+    pub dataset: DatasetName,
+    /// Why there is one.
+    pub kind: Kind,
+    /// Whether partitions are rebuilt although the digest says that nothing changed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub force: bool,
+    /// How many partitions.
+    pub total: u64,
+    /// How many of them were marked.
+    pub done: u64,
+    /// What the operator gave as the reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Who made it: an operator's name, or `sweep`.
+    pub by: String,
+    /// When it was made.
+    #[serde(with = "millis")]
+    pub made_at: Timestamp,
+    /// When it ended: all were marked, or it was cancelled.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "millis::option")]
+    pub ended_at: Option<Timestamp>,
+    /// Who cancelled it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancelled_by: Option<String>,
+}
+
+/// One partition of a job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Line {
+    /// Which.
+    pub partition: PartitionName,
+    /// What heals it, where state and ledger differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heal: Option<Heal>,
+}
+
+/// What the ledger says of a partition whose item says otherwise.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Heal {
+    /// The item's fence as it was compared; `None`: there was no item.
+    pub fence: Option<Fence>,
+    /// The partition's newest ledger row; `None`: there is none.
+    pub last: Option<Committed>,
+}
+
+impl Job {
+    /// Where it stands.
+    pub fn key(&self) -> Key {
+        Key { pk: JOBS.to_owned(), sk: format!("{}#{}", self.dataset, self.id) }
+    }
+
+    /// Whether there is anything left to mark.
+    pub fn is_open(&self) -> bool {
+        self.ended_at.is_none()
+    }
+
+    /// Reads a stored job.
+    pub fn from_item(item: &Item) -> Result<Self, serde_json::Error> {
+        serde_json::from_value(serde_json::Value::Object(item.clone().into_iter().collect()))
+    }
+
+    /// The object that holds line `n` and those of its part.
+    pub fn part_key(&self, n: u64) -> String {
+        format!("jobs/{}/part-{:06}.jsonl", self.id, n / PART_LINES as u64)
+    }
+
+    /// Stores a job that was just made; its lines stand in the control bucket before.
+    pub fn store(&self) -> Update {
+        let fields = serde_json::to_value(self).unwrap_or_default();
+        let field = |name: &'static str| Some(Change::Set(name, fields.get(name)?.clone()));
+        let names = ["id", "dataset", "kind", "force", "total", "done", "reason", "by", "made_at"];
+        let changes = names.into_iter().filter_map(field).collect();
+        Update { key: self.key(), conditions: vec![Condition::Absent("id")], changes }
+    }
+
+    /// So many more were marked. Conditional on the count as it was read, and on nobody having cancelled it.
+    pub fn advance(&self, marked: u64, now: Timestamp) -> Update {
+        let done = self.done + marked;
+        let mut changes = vec![Change::Set("done", done.into())];
+        if done >= self.total {
+            changes.extend(ended(now));
+        }
+        let conditions = vec![Condition::Equals("done", self.done.into()), Condition::Absent("ended_at")];
+        Update { key: self.key(), conditions, changes }
+    }
+
+    /// Cancels it: what was marked stays so, nothing more is. Refused where it has ended.
+    pub fn cancel(&self, by: &str, now: Timestamp) -> Update {
+        let mut changes = vec![Change::Set("cancelled_by", by.into())];
+        changes.extend(ended(now));
+        Update { key: self.key(), conditions: vec![Condition::Exists("id"), Condition::Absent("ended_at")], changes }
+    }
+
+    /// Goes on with a job that was cancelled.
+    pub fn go_on(&self) -> Update {
+        let changes = ["cancelled_by", "ended_at", "expires_at"].map(Change::Remove).into();
+        Update { key: self.key(), conditions: vec![Condition::Exists("cancelled_by")], changes }
+    }
+}
+
+fn ended(now: Timestamp) -> [Change; 2] {
+    let expires = (now + KEPT_FOR).as_second();
+    [Change::Set("ended_at", now.as_millisecond().into()), Change::Set("expires_at", expires.into())]
+}
+
+/// Lines as they are stored.
+pub fn to_lines(lines: &[Line]) -> String {
+    let mut text = String::new();
+    for line in lines {
+        text.push_str(&serde_json::to_string(line).unwrap_or_default());
+        text.push('\n');
+    }
+    text
+}
+
+/// Lines as they are read; the error names the line.
+pub fn from_lines(text: &str) -> Result<Vec<Line>, String> {
+    let parse = |(n, line)| serde_json::from_str(line).map_err(|error| format!("line {}: {error}", n + 1));
+    text.lines().enumerate().map(parse).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job() -> Job {
+        Job {
+            id: "01936000-0000-7000-8000-000000000001".parse().unwrap(),
+            dataset: DatasetName::new("orders").unwrap(),
+            kind: Kind::Backfill,
+            force: true,
+            total: 3,
+            done: 0,
+            reason: Some("ticket 7".into()),
+            by: "alice".into(),
+            made_at: Timestamp::UNIX_EPOCH,
+            ended_at: None,
+            cancelled_by: None,
+        }
+    }
+
+    #[test]
+    fn a_job_reads_back_as_written() {
+        let item = job().store().apply(None).unwrap();
+        assert_eq!(Job::from_item(&item).unwrap(), job());
+        assert!(job().store().apply(Some(&item)).is_none(), "an id is used once");
+        expect_test::expect_file!["../golden/job-v1.json"].assert_eq(&format!(
+            "{}\n{}\n{}\n",
+            job().key().pk,
+            job().key().sk,
+            serde_json::to_string_pretty(&item).unwrap()
+        ));
+    }
+
+    #[test]
+    fn it_advances_once_and_ends_when_all_are_marked() {
+        let item = job().store().apply(None).unwrap();
+        let two = job().advance(2, Timestamp::UNIX_EPOCH).apply(Some(&item)).unwrap();
+        assert!(job().advance(2, Timestamp::UNIX_EPOCH).apply(Some(&two)).is_none(), "somebody else counted them");
+        let read = Job::from_item(&two).unwrap();
+        assert!(read.is_open());
+        let all = read.advance(1, Timestamp::UNIX_EPOCH).apply(Some(&two)).unwrap();
+        assert!(!Job::from_item(&all).unwrap().is_open());
+        assert!(read.cancel("bob", Timestamp::UNIX_EPOCH).apply(Some(&all)).is_none(), "it has ended");
+    }
+
+    #[test]
+    fn a_cancelled_job_can_go_on() {
+        let item = job().store().apply(None).unwrap();
+        let cancelled = job().cancel("bob", Timestamp::UNIX_EPOCH).apply(Some(&item)).unwrap();
+        assert!(job().advance(1, Timestamp::UNIX_EPOCH).apply(Some(&cancelled)).is_none());
+        let again = job().go_on().apply(Some(&cancelled)).unwrap();
+        assert_eq!(Job::from_item(&again).unwrap(), job());
+        assert!(job().go_on().apply(Some(&again)).is_none(), "only what was cancelled goes on");
+    }
+
+    #[test]
+    fn lines_read_back_as_written_whatever_the_names_hold() {
+        let name = |name: &str| PartitionName::new(name).unwrap();
+        let heal = Heal { fence: Some(Fence(3)), last: None };
+        let lines =
+            [Line { partition: name("t=a\n\"b"), heal: None }, Line { partition: name("t=é"), heal: Some(heal) }];
+        assert_eq!(from_lines(&to_lines(&lines)).unwrap(), lines);
+        assert!(from_lines("{}\n").unwrap_err().contains("line 1"));
+    }
+}

@@ -1,0 +1,101 @@
+//! Whether a partition's listing is one that nobody has dealt with yet: the net for events that were lost.
+
+use jiff::Timestamp;
+
+use crate::id::Digest;
+use crate::partition::PartitionItem;
+
+/// What a listing showed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Glance {
+    /// The digest of it.
+    pub digest: Digest,
+    /// How many objects.
+    pub objects: u64,
+    /// When the newest of them was last modified.
+    pub newest: Option<Timestamp>,
+}
+
+/// Whether the partition is to be marked for what was seen of it. `item` was read before the listing.
+///
+/// - On its way already: no. What is committed: no.
+/// - Parked: only if something else is there than what it was parked for, so that nobody is paged twice for the same thing.
+///   If that is what was committed last, the mark brings it back to rest.
+/// - Parked before a listing was whole (a file that doesn't fit the definition): only if a file came since.
+pub fn is_news(item: Option<&PartitionItem>, seen: &Glance) -> bool {
+    let Some(item) = item else { return seen.objects > 0 };
+    if item.rests_parked() {
+        let parked = item.parked.as_ref().and_then(|parked| parked.digest.as_ref());
+        return match parked {
+            Some(digest) => *digest != seen.digest,
+            None => seen.newest.is_some_and(|newest| item.parked_since.is_none_or(|since| newest > since)),
+        };
+    }
+    if !item.at_rest() {
+        return false;
+    }
+    item.last.as_ref().map_or(seen.objects > 0, |last| last.digest != seen.digest)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn item(fields: &Value) -> PartitionItem {
+        let mut item = json!({ "marked": 3, "built": 3, "marked_at": 0, "fence": 4 });
+        item.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        serde_json::from_value(item).unwrap()
+    }
+
+    fn last(digest: &str) -> Value {
+        json!({ "batch": "01936000-0000-7000-8000-000000000001", "generation": 3, "fence": 4, "digest": digest,
+            "inventory": "i/", "rows": 1, "took_seconds": 1, "committed_at": 0 })
+    }
+
+    fn glance(digest: &str, objects: u64, newest: i64) -> Glance {
+        let newest = (objects > 0).then(|| Timestamp::from_millisecond(newest).unwrap());
+        Glance { digest: Digest::stored(digest), objects, newest }
+    }
+
+    #[test]
+    fn what_was_never_marked_is_news_once_there_are_files() {
+        assert!(is_news(None, &glance("a", 1, 0)));
+        assert!(!is_news(None, &glance("a", 0, 0)));
+    }
+
+    #[test]
+    fn what_is_committed_is_no_news_and_c186_times_do_not_matter() {
+        let built = item(&json!({ "last": last("a") }));
+        assert!(!is_news(Some(&built), &glance("a", 1, 99)));
+        assert!(is_news(Some(&built), &glance("b", 1, -99)), "an older file is one all the same");
+        assert!(is_news(Some(&built), &glance("b", 0, 0)), "vanished files");
+    }
+
+    #[test]
+    fn what_is_on_its_way_is_no_news() {
+        let dirty = item(&json!({ "marked": 4, "last": last("a") }));
+        assert!(!is_news(Some(&dirty), &glance("b", 1, 0)));
+        let unresolved = item(&json!({ "unresolved": true, "last": last("a") }));
+        assert!(!is_news(Some(&unresolved), &glance("b", 1, 0)));
+    }
+
+    #[test]
+    fn what_is_parked_is_no_news_until_something_else_is_there() {
+        let parked = |digest: Value| {
+            let mut parked = json!({ "generation": 4, "kind": "k", "message": "m" });
+            if !digest.is_null() {
+                parked["digest"] = digest;
+            }
+            item(
+                &json!({ "marked": 4, "last": last("a"), "parked": parked, "parked_since": 50, "parked_work": "orders" }),
+            )
+        };
+        assert!(!is_news(Some(&parked("b".into())), &glance("b", 1, 99)));
+        assert!(is_news(Some(&parked("b".into())), &glance("c", 1, 0)));
+        assert!(is_news(Some(&parked("b".into())), &glance("a", 1, 0)), "back to what is committed: it comes to rest");
+        assert!(!is_news(Some(&parked(Value::Null)), &glance("c", 1, 50)));
+        assert!(is_news(Some(&parked(Value::Null)), &glance("c", 1, 51)), "a file came since");
+    }
+}

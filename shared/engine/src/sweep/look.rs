@@ -1,0 +1,131 @@
+//! look: lists a dataset's lookback, partitions in S3 and partitions in state, and marks those at rest whose files are
+//! neither what was committed nor what they were parked for. The net for events that were lost.
+//!
+//! A round goes through the partitions in the order of their names, slice by slice.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
+use jiff::Timestamp;
+use tidemark_domain::apply::{in_lookback, lookback_begins_after};
+use tidemark_domain::cursor::{Cursor, Task};
+use tidemark_domain::definition::Definition;
+use tidemark_domain::id::PartitionName;
+use tidemark_domain::job::{Kind, Line};
+use tidemark_domain::partition::PartitionItem;
+use tidemark_domain::sweep::look::is_news;
+
+use super::Hand;
+use crate::Engine;
+use crate::error::Error;
+use crate::inventory::{folders, glance};
+
+/// Partition items read at once.
+const STATE_PAGE: usize = 500;
+/// Partitions listed between two looks at the clock.
+const CHUNK: usize = 64;
+/// Listings at once.
+const AT_ONCE: usize = 16;
+
+type Candidates = BTreeMap<PartitionName, Option<PartitionItem>>;
+
+impl Engine {
+    /// One slice of a round: until then, or to its end. Gives the cursor as it stands, and what the round has found.
+    pub(super) async fn look_over(
+        &self,
+        hand: &Hand,
+        cursor: Cursor,
+        until: Timestamp,
+    ) -> Result<(Cursor, u64), Error> {
+        let definition = hand.definition(self).await?;
+        // One time for the whole round, so that its bounds don't move.
+        let now = cursor.began_at.unwrap_or_else(|| self.ports.clock.now());
+        let objects = self.ports.objects.as_ref();
+        let in_s3 = folders(objects, &definition, |partition| in_lookback(&definition, partition, now)).await?;
+        let before = cursor.found;
+        let mut after = cursor.after.as_deref().and_then(|name| PartitionName::new(name).ok());
+        after = after.or_else(|| lookback_begins_after(&definition, now));
+        let mut news: Vec<Line> = Vec::new();
+        let ended = loop {
+            let (candidates, last) = self.candidates(&definition, &in_s3, after.as_ref(), now).await?;
+            let candidates: Vec<_> = candidates.into_iter().collect();
+            let mut out_of_time = false;
+            for chunk in candidates.chunks(CHUNK) {
+                news.extend(self.news(&definition, &in_s3, chunk).await?);
+                after = chunk.last().map(|(name, _)| name.clone());
+                out_of_time = self.ports.clock.now() >= until;
+                if out_of_time {
+                    break;
+                }
+            }
+            match last {
+                _ if out_of_time => break false,
+                None => break true,
+                Some(last) => after = Some(last),
+            }
+        };
+        let found = before + news.len() as u64;
+        for line in &news {
+            tracing::warn!(dataset = %hand.dataset, partition = %line.partition, "its files changed and no event told so; marked");
+        }
+        self.mark_found(&definition, Kind::Look, news, before).await?;
+        let now = self.ports.clock.now();
+        let cursor = match after {
+            Some(after) if !ended => cursor.advanced(after.as_str(), found, now),
+            _ => cursor.finished(Task::Look, now),
+        };
+        Ok((cursor, found))
+    }
+
+    /// The next partitions after `after`, in S3 or in state, and up to where they are all of them; `None`: to the end.
+    async fn candidates(
+        &self,
+        definition: &Definition,
+        in_s3: &BTreeMap<PartitionName, Vec<String>>,
+        after: Option<&PartitionName>,
+        now: Timestamp,
+    ) -> Result<(Candidates, Option<PartitionName>), Error> {
+        let page = self.ports.state.partitions(&definition.name, after, STATE_PAGE).await?;
+        let last = page.last().filter(|_| page.len() == STATE_PAGE).map(|(name, _)| name.clone());
+        let upper = last.as_ref().map_or(Bound::Unbounded, Bound::Included);
+        let lower = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut candidates: Candidates =
+            in_s3.range::<PartitionName, _>((lower, upper)).map(|(name, _)| (name.clone(), None)).collect();
+        for (name, item) in page {
+            if !definition.partition(&name).is_ok_and(|partition| in_lookback(definition, &partition, now)) {
+                continue;
+            }
+            match PartitionItem::from_item(&item) {
+                Ok(item) => _ = candidates.insert(name, Some(item)),
+                Err(error) => {
+                    tracing::error!(dataset = %definition.name, partition = %name, %error, "its item can't be read; passed over");
+                    candidates.remove(&name);
+                }
+            }
+        }
+        Ok((candidates, last))
+    }
+
+    /// Which of them are news.
+    async fn news(
+        &self,
+        definition: &Definition,
+        in_s3: &BTreeMap<PartitionName, Vec<String>>,
+        chunk: &[(PartitionName, Option<PartitionItem>)],
+    ) -> Result<Vec<Line>, Error> {
+        let looks = stream::iter(chunk).map(async |(name, item)| {
+            let on_its_way = item.as_ref().is_some_and(|item| !item.at_rest() && !item.rests_parked());
+            let Ok(partition) = definition.partition(name) else { return Ok::<_, Error>(None) };
+            if on_its_way {
+                return Ok(None);
+            }
+            let spellings = in_s3.get(name).map(Vec::as_slice).unwrap_or_default();
+            let seen = glance(self.ports.objects.as_ref(), definition, &partition, spellings).await?;
+            let line = || Line { partition: name.clone(), heal: None };
+            Ok(is_news(item.as_ref(), &seen).then(line))
+        });
+        let found: Vec<Option<Line>> = looks.buffered(AT_ONCE).try_collect().await?;
+        Ok(found.into_iter().flatten().collect())
+    }
+}

@@ -1,0 +1,223 @@
+//! sweep, each minute: what messages and events missed.
+//!
+//! ```text
+//! for each dataset   wake ▸ jobs     each minute: what is due gets its message; stored jobs mark a few more
+//! then, as due       look            hourly: lists the lookback, marks what nobody has dealt with
+//! ```
+//! Every dataset is woken first; then tasks have their turns, the longest due first, a slice each, for as long as there is
+//! time. Where a task stands is kept in a cursor, so that the next sweep goes on. What fails is told, tried again later,
+//! and stops nobody else.
+
+mod jobs;
+mod look;
+mod marks;
+mod wake;
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use tidemark_domain::cursor::{self, Cursor, Task};
+use tidemark_domain::dataset::{Head, Mode};
+use tidemark_domain::definition::Definition;
+use tidemark_domain::id::DatasetName;
+use tidemark_domain::job::Job;
+use tidemark_domain::update::Item;
+
+use crate::Engine;
+use crate::error::Error;
+use crate::mark::CatalogCache;
+
+/// The longest one task may work before the others have their turn.
+const SLICE: SignedDuration = SignedDuration::from_secs(20);
+/// With less time than this no task begins.
+const WORTH_BEGINNING: SignedDuration = SignedDuration::from_secs(10);
+/// Items read at once.
+const ITEMS_AT_ONCE: usize = 100;
+
+/// What sweep found and did of one dataset.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Swept {
+    /// Which.
+    pub dataset: DatasetName,
+    /// Partitions with anything to do.
+    pub dirty: u64,
+    /// Partitions set aside.
+    pub parked: u64,
+    /// Both were counted to the end. Where more than a thousand wait that is done each ten minutes.
+    pub counted: bool,
+    /// Messages sent.
+    pub woken: u64,
+    /// Whether the dataset waits for a repair.
+    pub halted: bool,
+    /// Partitions that jobs marked.
+    pub by_jobs: u64,
+    /// Partitions that look marked, or left to a job.
+    pub found: u64,
+    /// Seconds since the oldest of what is longest due became dirty.
+    pub oldest_dirty_seconds: i64,
+}
+
+/// A dataset in hand.
+struct Hand {
+    dataset: DatasetName,
+    head: Head,
+}
+
+impl Hand {
+    async fn definition(&self, engine: &Engine) -> Result<std::sync::Arc<Definition>, Error> {
+        engine.definitions.get(engine.ports.state.as_ref(), &self.dataset, &self.head.hash).await
+    }
+}
+
+impl Engine {
+    /// One minute's work. What fails of a dataset is logged and doesn't stop the others; `Err` means that the catalog can't be
+    /// read.
+    pub async fn sweep(&self, deadline: Timestamp) -> Result<Vec<Swept>, Error> {
+        let catalog = self.catalog(&CatalogCache::default(), SignedDuration::ZERO).await?;
+        let names: Vec<DatasetName> =
+            catalog.datasets.into_iter().map(|place| place.name).chain(catalog.retired).collect();
+        let hands = self.hands(&names).await;
+        let jobs = self.open_jobs().await.unwrap_or_else(|error| {
+            tracing::error!(%error, "jobs can't be read; none is advanced");
+            Vec::new()
+        });
+        let mut swept = Vec::new();
+        for hand in &hands {
+            if self.ports.clock.now() >= deadline {
+                tracing::warn!(dataset = %hand.dataset, "no time left; the next sweep goes on");
+                break;
+            }
+            let job = jobs.iter().find(|job| job.dataset == hand.dataset);
+            match self.sweep_dataset(hand, job).await {
+                Ok(of_dataset) => swept.push(of_dataset),
+                Err(error) => tracing::error!(dataset = %hand.dataset, %error, "not swept"),
+            }
+        }
+        if let Err(error) = self.take_turns(&hands, deadline, &mut swept).await {
+            tracing::error!(%error, "cursors can't be read; only what is due was woken");
+        }
+        Ok(swept)
+    }
+
+    /// The heads of the datasets; one that can't be read is told and left out.
+    async fn hands(&self, names: &[DatasetName]) -> Vec<Hand> {
+        let mut hands = Vec::new();
+        for names in names.chunks(ITEMS_AT_ONCE) {
+            let keys: Vec<_> = names.iter().map(Head::key).collect();
+            let items = match self.ports.state.read(&keys).await {
+                Ok(items) => items,
+                Err(error) => {
+                    tracing::error!(%error, datasets = names.len(), "heads can't be read");
+                    continue;
+                }
+            };
+            for (dataset, item) in names.iter().zip(items) {
+                match Head::from_item(&item.unwrap_or_default()) {
+                    Ok(head) => hands.push(Hand { dataset: dataset.clone(), head }),
+                    Err(error) => tracing::error!(%dataset, %error, "its head can't be read; not swept"),
+                }
+            }
+        }
+        hands
+    }
+
+    async fn sweep_dataset(&self, hand: &Hand, job: Option<&Job>) -> Result<Swept, Error> {
+        let mut woken = self.wake(hand).await?;
+        if let Some(job) = job.filter(|_| woken.to_mark > 0) {
+            let definition = hand.definition(self).await?;
+            match self.advance(job, &definition, woken.to_mark).await {
+                Ok(marked) => woken.swept.by_jobs = marked,
+                Err(error) => tracing::error!(dataset = %hand.dataset, job = %job.id, %error, "not advanced"),
+            }
+        }
+        Ok(woken.swept)
+    }
+
+    /// Tasks that are due, the longest due first, until the time is up.
+    async fn take_turns(&self, hands: &[Hand], deadline: Timestamp, swept: &mut [Swept]) -> Result<(), Error> {
+        let mut turns = self.turns(hands).await?;
+        loop {
+            let now = self.ports.clock.now();
+            let next = turns.iter().enumerate().filter(|(_, turn)| turn.cursor.next_at <= now);
+            let Some(next) = next.min_by_key(|(_, turn)| turn.cursor.next_at).map(|(at, _)| at) else { return Ok(()) };
+            if deadline.duration_since(now) < WORTH_BEGINNING {
+                tracing::info!(task = turns[next].task.as_str(), "no time left for tasks; the next sweep goes on");
+                return Ok(());
+            }
+            let until = (now + SLICE).min(deadline - WORTH_BEGINNING / 2);
+            let turn = turns.swap_remove(next);
+            let cursor = turn.cursor.entered(now);
+            let dataset = turn.hand.map(|hand| &hand.dataset);
+            let after = match self.task(&turn, cursor.clone(), until, swept).await {
+                Ok(after) => after,
+                Err(error) => {
+                    let (task, dataset) = (turn.task.as_str(), dataset.map(DatasetName::as_str));
+                    tracing::error!(task, dataset, %error, "it failed; it is tried again in ten minutes");
+                    cursor.failed(self.ports.clock.now())
+                }
+            };
+            self.write(&[after.store(turn.task, dataset)]).await?;
+            turns.push(Turn { cursor: after, ..turn });
+        }
+    }
+
+    async fn task(
+        &self,
+        turn: &Turn<'_>,
+        cursor: Cursor,
+        until: Timestamp,
+        swept: &mut [Swept],
+    ) -> Result<Cursor, Error> {
+        match (turn.task, turn.hand) {
+            (Task::Look, Some(hand)) => {
+                let before = cursor.found;
+                let (after, found) = self.look_over(hand, cursor, until).await?;
+                if let Some(swept) = swept.iter_mut().find(|swept| swept.dataset == hand.dataset) {
+                    swept.found += found - before;
+                }
+                Ok(after)
+            }
+            (task, _) => Ok(cursor.finished(task, self.ports.clock.now())),
+        }
+    }
+
+    /// The tasks of all datasets, with their cursors; one that isn't there yet is made.
+    async fn turns<'h>(&self, hands: &'h [Hand]) -> Result<Vec<Turn<'h>>, Error> {
+        let now = self.ports.clock.now();
+        let mut stored: BTreeMap<String, Item> = BTreeMap::new();
+        loop {
+            let after = stored.last_key_value().map(|(sk, _)| sk.clone());
+            let page = self.ports.state.items(cursor::CURSORS, cursor::PREFIX, after.as_deref(), 1_000).await?;
+            let more = page.len() == 1_000;
+            stored.extend(page);
+            if !more {
+                break;
+            }
+        }
+        let looked_at = hands.iter().filter(|hand| hand.head.mode != Mode::Retired);
+        let per_dataset = looked_at.map(|hand| (Task::Look, Some(hand)));
+        let mut turns = Vec::new();
+        for (task, hand) in per_dataset {
+            let dataset = hand.map(|hand| &hand.dataset);
+            let item = stored.get(&Cursor::key(task, dataset).sk);
+            let known = item.and_then(|item| Cursor::from_item(item).ok());
+            let cursor = match known {
+                Some(cursor) => cursor,
+                None => {
+                    let cursor = Cursor::new(task.first_due(dataset, now));
+                    self.write(&[cursor.store(task, dataset)]).await?;
+                    cursor
+                }
+            };
+            turns.push(Turn { task, hand, cursor });
+        }
+        Ok(turns)
+    }
+}
+
+/// A task of a dataset, or of the stack, and where it stands.
+struct Turn<'h> {
+    task: Task,
+    hand: Option<&'h Hand>,
+    cursor: Cursor,
+}

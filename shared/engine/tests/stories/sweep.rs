@@ -1,0 +1,294 @@
+//! Sweep: what events missed is found, many marks wait for their turn, and a quiet minute is cheap.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use jiff::{SignedDuration, Timestamp};
+use tidemark_domain::cursor::{Cursor, Task};
+use tidemark_domain::id::PartitionName;
+use tidemark_domain::job::{Job, Kind, Line};
+use tidemark_domain::partition::PartitionItem;
+use tidemark_engine::inventory::glance;
+use tidemark_engine::jobs;
+use tidemark_engine::memory::Plan;
+use tidemark_engine::ports::{Clock as _, Objects as _, StateStore as _};
+use tidemark_engine::sweep::Swept;
+
+use super::world::{TOML, World};
+
+const DAY: &str = "dt=2026-11-01";
+
+/// A dataset whose lookback holds years.
+fn wide() -> String {
+    TOML.replace("interval = \"0s\"", "interval = \"0s\"\nlookback = \"2000d\"")
+}
+
+/// A file lands whose event is lost.
+async fn put_unseen(world: &World, name: &str, lines: &str) {
+    let bytes = Bytes::copy_from_slice(lines.as_bytes());
+    world.objects.put("lake", &format!("orders/{name}"), bytes).await.unwrap();
+    world.objects.take_changes();
+}
+
+async fn sweep(world: &World) -> Vec<Swept> {
+    world.engine().sweep(world.clock.now() + SignedDuration::from_secs(55)).await.unwrap()
+}
+
+/// An hour passes, and a sweep in which look has its turn.
+async fn an_hour_later(world: &World) -> Swept {
+    sweep(world).await;
+    world.clock.advance(Duration::from_mins(61));
+    sweep(world).await.remove(0)
+}
+
+fn cursor(world: &World, task: Task) -> Cursor {
+    let key = Cursor::key(task, task.is_per_dataset().then_some(&world.definition.name));
+    Cursor::from_item(&world.state.item(&key).unwrap()).unwrap()
+}
+
+async fn all_jobs(world: &World) -> Vec<Job> {
+    jobs::all(&world.engine().ports).await.unwrap()
+}
+
+/// The day `n` days after 1 January 2024.
+fn day(n: i64) -> String {
+    let day = jiff::civil::date(2024, 1, 1).checked_add(jiff::Span::new().days(n)).unwrap();
+    format!("dt={day}")
+}
+
+#[tokio::test]
+async fn a_file_whose_event_is_lost_is_loaded_within_the_hour() {
+    let mut world = World::new(TOML).await;
+    world.put("dt=2026-11-01/a.csv", "1\n").await;
+    world.rest("").await;
+    put_unseen(&world, "dt=2026-11-01/b.csv", "2\n").await;
+    put_unseen(&world, "dt=2026-11-02/a.csv", "3\n").await;
+    assert_eq!(an_hour_later(&world).await.found, 2, "a known partition and a new one");
+    world.rest("").await;
+    world.assert_true("found by look").await;
+    assert_eq!(an_hour_later(&world).await.found, 0, "and that was it");
+}
+
+#[tokio::test]
+async fn c191_files_that_vanish_without_an_event_are_told_once() {
+    let mut world = World::new(TOML).await;
+    world.put("dt=2026-11-01/a.csv", "1\n").await;
+    world.rest("").await;
+    assert!(world.objects.delete("lake", "orders/dt=2026-11-01/a.csv"));
+    world.objects.take_changes();
+    assert_eq!(an_hour_later(&world).await.found, 1);
+    world.rest("").await;
+    assert_eq!(world.item(DAY).parked.unwrap().kind, "empty_source");
+    let alerts = world.announcer.alerts().len();
+    for _ in 0..5 {
+        assert_eq!(an_hour_later(&world).await.found, 0, "nobody is paged twice for the same thing");
+        world.rest("").await;
+    }
+    assert_eq!(world.announcer.alerts().len(), alerts);
+    put_unseen(&world, "dt=2026-11-01/c.csv", "7\n").await;
+    world.replay(DAY, &serde_json::json!({"accept": ["foreign_rows"]}));
+    world.rest("").await;
+    assert!(world.item(DAY).parked.is_some_and(|parked| parked.kind == "missing_objects"), "{:?}", world.item(DAY));
+    world.objects.delete("lake", "orders/dt=2026-11-01/c.csv");
+    put_unseen(&world, "dt=2026-11-01/a.csv", "1\n").await;
+    assert_eq!(an_hour_later(&world).await.found, 1, "something else is there now");
+    world.rest("").await;
+    world.assert_true("the file is back").await;
+}
+
+#[tokio::test]
+async fn a_file_that_did_not_fit_is_looked_at_again_only_when_another_comes() {
+    let mut world = World::new(&TOML.replace("\"csv\"", "\"parquet\"")).await;
+    world.put("dt=2026-11-01/a.parquet", "no parquet\n").await;
+    world.rest("").await;
+    assert_eq!(world.item(DAY).parked.unwrap().digest, None, "parked before the listing was whole");
+    let alerts = world.announcer.alerts().len();
+    for _ in 0..3 {
+        assert_eq!(an_hour_later(&world).await.found, 0);
+    }
+    world.objects.delete("lake", "orders/dt=2026-11-01/a.parquet");
+    put_unseen(&world, "dt=2026-11-01/b.parquet", "nor this\n").await;
+    assert_eq!(an_hour_later(&world).await.found, 1);
+    world.rest("").await;
+    assert_eq!(world.announcer.alerts().len(), alerts, "told already");
+}
+
+#[tokio::test]
+async fn look_leaves_what_lies_before_the_lookback() {
+    let mut world = World::new(&TOML.replace("interval = \"0s\"", "interval = \"0s\"\nlookback = \"3d\"")).await;
+    world.put("dt=2025-01-01/a.csv", "1\n").await;
+    world.put("dt=2026-10-25/a.csv", "1\n").await;
+    world.rest("").await;
+    put_unseen(&world, "dt=2025-01-01/b.csv", "2\n").await;
+    put_unseen(&world, "dt=2025-01-02/a.csv", "2\n").await;
+    put_unseen(&world, "dt=2026-10-25/b.csv", "2\n").await;
+    assert_eq!(an_hour_later(&world).await.found, 1, "the clock says {}", world.clock.now());
+}
+
+#[tokio::test]
+async fn a_round_over_ten_thousand_partitions_goes_on_where_the_last_slice_stood() {
+    let world = World::new(&wide()).await;
+    for n in 0..10_000 {
+        let mut item = serde_json::json!({ "marked": 1, "built": 1, "marked_at": 0, "fence": 1 });
+        let id = world.id(&day(n));
+        if n < 2_000 {
+            // Built, with a file as it was committed.
+            put_unseen(&world, &format!("{}/a.csv", day(n)), "1\n").await;
+            let partition = world.definition.partition(&id.partition).unwrap();
+            let folder = format!("orders/{}/", day(n));
+            let seen = glance(&world.objects, &world.definition, &partition, &[folder]).await.unwrap();
+            item["last"] = serde_json::json!({ "batch": uuid::Uuid::nil(), "generation": 1, "fence": 1, "rows": 1,
+                "digest": seen.digest, "inventory": "i/", "took_seconds": 1, "committed_at": 0 });
+        }
+        let item: std::collections::BTreeMap<_, _> = serde_json::from_value(item).unwrap();
+        world.state.put(PartitionItem::key(&id), item);
+    }
+    for n in [10, 1_990, 9_990] {
+        put_unseen(&world, &format!("{}/b.csv", day(n)), "1\n").await;
+    }
+    // Of two thousand listings a slice can't make all.
+    world.objects.set_page_time(Duration::from_millis(60));
+    sweep(&world).await;
+    world.clock.advance(Duration::from_mins(61));
+    let (mut found, mut sweeps, mut stood) = (vec![], 0, vec![]);
+    loop {
+        found.push(sweep(&world).await.remove(0).found);
+        sweeps += 1;
+        let cursor = cursor(&world, Task::Look);
+        if cursor.began_at.is_none() {
+            break;
+        }
+        stood.extend(cursor.after);
+        world.clock.advance(Duration::from_secs(5));
+        assert!(sweeps < 60, "{stood:?}");
+    }
+    assert!(sweeps > 2, "it took {sweeps} sweeps");
+    assert!(stood.is_sorted(), "slices follow each other: {stood:?}");
+    assert_eq!(found.iter().sum::<u64>(), 3);
+    assert_eq!(world.due().await.len(), 3);
+}
+
+#[tokio::test]
+async fn a_dataset_whose_bucket_is_denied_does_not_stop_the_others_and_is_tried_again() {
+    let mut world = World::new(TOML).await;
+    world.put("dt=2026-11-01/a.csv", "1\n").await;
+    world.rest("").await;
+    put_unseen(&world, "dt=2026-11-01/b.csv", "2\n").await;
+    sweep(&world).await;
+    world.clock.advance(Duration::from_mins(61));
+    world.plan = Plan::down("objects.list");
+    assert_eq!(sweep(&world).await.len(), 1, "it is woken all the same");
+    world.plan = Plan::quiet();
+    assert_eq!(sweep(&world).await[0].found, 0, "not tried again at once");
+    world.clock.advance(Duration::from_mins(11));
+    assert_eq!(sweep(&world).await[0].found, 1);
+}
+
+#[tokio::test]
+async fn many_lost_events_make_a_job_that_keeps_live_marks_from_waiting() {
+    let mut world = World::new(&wide()).await;
+    for n in 0..300 {
+        put_unseen(&world, &format!("{}/a.csv", day(n)), "1\n").await;
+    }
+    assert_eq!(an_hour_later(&world).await.found, 300);
+    let job = all_jobs(&world).await.remove(0);
+    assert_eq!((job.kind, job.total, job.done), (Kind::Look, 300, 0));
+    let swept = sweep(&world).await.remove(0);
+    assert_eq!((swept.by_jobs, world.due().await.len()), (10, 10), "ten of a table are outstanding");
+    assert_eq!(sweep(&world).await[0].by_jobs, 0, "and no more until they are done");
+    world.put("dt=2026-11-01/live.csv", "1\n").await;
+    world.mark().await;
+    assert!(world.queue.len() <= 11, "a live mark waits behind ten at most: {}", world.queue.len());
+    // Look's next round finds what the job has not marked yet, and leaves it to the job.
+    world.clock.advance(Duration::from_mins(61));
+    sweep(&world).await;
+    assert_eq!(all_jobs(&world).await.len(), 1);
+    while all_jobs(&world).await[0].is_open() {
+        world.rest("the job goes on").await;
+        sweep(&world).await;
+    }
+    world.rest("").await;
+    world.assert_true("all were built").await;
+    assert_eq!(world.rows().len(), 301);
+    assert_eq!(world.submitted("/swap"), 301, "each once");
+}
+
+/// A backfill of the first thirty days.
+async fn make(world: &World, force: bool) -> Job {
+    let ports = world.engine().ports;
+    let lines: Vec<Line> =
+        (0..30).map(|n| Line { partition: PartitionName::new(day(n)).unwrap(), heal: None }).collect();
+    let job = Job {
+        id: ports.clock.id(),
+        dataset: world.definition.name.clone(),
+        kind: Kind::Backfill,
+        force,
+        total: 30,
+        done: 0,
+        reason: None,
+        by: "alice".into(),
+        made_at: ports.clock.now(),
+        ended_at: None,
+        cancelled_by: None,
+    };
+    jobs::make(&ports, "control", &job, &lines).await.unwrap();
+    job
+}
+
+#[tokio::test]
+async fn a_forced_job_rebuilds_what_is_unchanged_and_a_cancelled_one_stops() {
+    let mut world = World::new(TOML).await;
+    for n in 0..30 {
+        world.put(&format!("{}/a.csv", day(n)), "1\n").await;
+    }
+    world.rest("").await;
+    let unforced = make(&world, false).await;
+    for _ in 0..10 {
+        sweep(&world).await;
+        world.rest("").await;
+    }
+    assert!(!all_jobs(&world).await[0].is_open());
+    assert_eq!(world.submitted("/swap"), 30, "nothing changed: {unforced:?}");
+    let forced = make(&world, true).await;
+    sweep(&world).await;
+    world.rest("").await;
+    assert!(world.submitted("/swap") >= 40);
+    let so_far = world.submitted("/swap");
+    let cancel = forced.cancel("bob", world.clock.now());
+    world.state.write(&[cancel], "cancel").await.unwrap();
+    for _ in 0..5 {
+        sweep(&world).await;
+        world.rest("").await;
+    }
+    assert_eq!(world.submitted("/swap"), so_far);
+}
+
+#[tokio::test]
+async fn a_paused_dataset_gets_no_marks_of_jobs() {
+    let world = World::new(&wide()).await;
+    for n in 0..60 {
+        put_unseen(&world, &format!("{}/a.csv", day(n)), "1\n").await;
+    }
+    an_hour_later(&world).await;
+    world.set_head(&[("mode", "paused".into())]);
+    assert_eq!(sweep(&world).await[0].by_jobs, 0);
+    world.set_head(&[("mode", "active".into())]);
+    assert_eq!(sweep(&world).await[0].by_jobs, 10);
+}
+
+#[tokio::test]
+async fn a_minute_with_nothing_to_do_costs_six_reads_and_writes_nothing() {
+    let mut world = World::new(TOML).await;
+    for n in 0..50 {
+        world.put(&format!("{}/a.csv", day(n)), "1\n").await;
+    }
+    world.rest("").await;
+    an_hour_later(&world).await;
+    world.plan = Plan::quiet();
+    world.clock.advance(Duration::from_mins(1));
+    world.sweep().await;
+    let calls: Vec<_> = world.plan.steps().into_iter().map(|step| step.call).collect();
+    let quiet = ["state.read", "state.read", "state.items", "state.query", "state.query", "state.items"];
+    assert_eq!(calls, quiet, "catalog, heads, jobs, due, parked, cursors");
+    let _: Timestamp = world.clock.now();
+}
