@@ -77,7 +77,7 @@ impl StateStore for WatchedState {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<(String, Item)>, StateError> {
-        self.state.items(pk, prefix, after, limit).await
+        StateStore::items(&self.state, pk, prefix, after, limit).await
     }
 }
 
