@@ -14,3 +14,4 @@ mod main_job;
 mod manual;
 mod producers;
 mod replays;
+mod telemetry;
