@@ -392,24 +392,6 @@ fn manifests_expire_after_their_batch_and_inventories_never() {
     assert!(days > BATCH_LIVES.as_hours() / 24, "{days} days");
 }
 
-/// `CloudFormation` knows few functions in rules, and neither SAM nor cfn-lint says so.
-#[test]
-fn rules_use_only_the_functions_that_rules_may() {
-    fn functions(value: &Value, found: &mut BTreeSet<String>) {
-        if let Some(object) = value.as_object() {
-            found.extend(object.keys().filter(|key| key.starts_with("Fn::")).cloned());
-            object.values().for_each(|value| functions(value, found));
-        }
-        value.as_array().into_iter().flatten().for_each(|value| functions(value, found));
-    }
-    let mut used = BTreeSet::new();
-    functions(&template().source["Rules"], &mut used);
-    let allowed = ["Fn::And", "Fn::Contains", "Fn::EachMemberEquals", "Fn::EachMemberIn", "Fn::Equals", "Fn::Not"];
-    let more = ["Fn::Or", "Fn::RefAll", "Fn::ValueOf", "Fn::ValueOfAll"];
-    let allowed: BTreeSet<String> = allowed.iter().chain(&more).map(|name| (*name).to_owned()).collect();
-    assert!(!used.is_empty() && used.is_subset(&allowed), "{used:?}");
-}
-
 /// No VPC unless asked for; where it is, every function is in it, may make its interfaces, and nothing else is made.
 #[test]
 fn a_network_is_the_operators_or_none() {
@@ -464,7 +446,7 @@ fn bad_values_are_refused_by_their_parameter() {
         assert!(!pattern.is_match(bad), "{parameter}: {bad}");
     }
     for (name, parameter) in template.source["Parameters"].as_object().unwrap() {
-        // CloudFormation holds a list of ids against no pattern; Lambda says what is wrong.
+        // CloudFormation holds a list of ids against no pattern; the rule WholeNetwork, and Lambda, say what is wrong.
         let list = parameter["Type"] == "CommaDelimitedList";
         let checked =
             list || ["AllowedPattern", "AllowedValues", "MinValue"].iter().any(|check| parameter.get(check).is_some());

@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::definition::{ColumnName, Definition, EmptySource, ForeignRows, MissingObjects, RowDrop};
+use crate::definition::{ColumnName, Definition, EmptySource, ForeignRows, MissingObjects, RowDrop, WriteMode};
 
 /// The rules a partition is held against. The names are stored and shown, so they never change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -38,11 +38,13 @@ pub enum GuardKind {
     DuplicateKeys,
     /// Staged rows belong to another partition.
     OtherPartition,
+    /// Rows of staged keys stand in another partition of the target.
+    KeyElsewhere,
 }
 
 impl GuardKind {
     /// Every rule, in the order problems are told.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::MissingObjects,
         Self::EmptySource,
         Self::ArchivedObjects,
@@ -53,6 +55,7 @@ impl GuardKind {
         Self::RequiredNull,
         Self::DuplicateKeys,
         Self::OtherPartition,
+        Self::KeyElsewhere,
         Self::RowDrop,
         Self::ForeignRows,
     ];
@@ -72,6 +75,7 @@ impl GuardKind {
             Self::RequiredNull => "required_null",
             Self::DuplicateKeys => "duplicate_keys",
             Self::OtherPartition => "other_partition",
+            Self::KeyElsewhere => "key_elsewhere",
         }
     }
 
@@ -90,6 +94,7 @@ impl GuardKind {
             Self::RequiredNull => "write the files anew, or take the column out of required",
             Self::DuplicateKeys => "write the files anew, or raise duplicate_keys",
             Self::OtherPartition => "write those rows below their own path",
+            Self::KeyElsewhere => "add order_by, so that the greatest wins, or delete those rows from the target",
         }
     }
 
@@ -139,6 +144,8 @@ pub struct StageCounts {
     pub target_rows: u64,
     /// Of them, those that no batch of ours wrote.
     pub foreign_rows: u64,
+    /// Upsert without `order_by`: target rows of other partitions whose key is staged.
+    pub elsewhere_rows: u64,
     /// Nulls, per required column, in the definition's order.
     pub nulls: Vec<(ColumnName, u64)>,
 }
@@ -334,11 +341,19 @@ pub fn staged(
         0,
         "{} staged rows belong to another partition by their own columns, {} may",
     ));
+    problems.extend(at_most(
+        GuardKind::KeyElsewhere,
+        counts.elsewhere_rows,
+        0,
+        "{} target rows of other partitions have a key that is staged here, {} may: nobody could say which row is newer",
+    ));
+    // An upsert takes no row away but for the one it puts in its place.
+    let replaces = definition.write == WriteMode::Replace;
     // An empty source has passed its own guard by now, and means that all rows go.
-    if source.objects > 0 && !accepted.contains(&GuardKind::RowDrop) {
+    if replaces && source.objects > 0 && !accepted.contains(&GuardKind::RowDrop) {
         problems.extend(row_drop(tolerance.row_drop, counts));
     }
-    let refuses = !problems.is_empty() && tolerance.foreign_rows == ForeignRows::Refuse;
+    let refuses = replaces && !problems.is_empty() && tolerance.foreign_rows == ForeignRows::Refuse;
     if refuses && !accepted.contains(&GuardKind::ForeignRows) {
         let sentence = format!("{{}} of the target's {} rows were written by no batch, {{}} may", counts.target_rows);
         problems.extend(at_most(GuardKind::ForeignRows, counts.foreign_rows, 0, &sentence));

@@ -236,7 +236,7 @@ fn json(table: &Table) -> Result<Vec<u8>> {
             match (cell, cell.text()) {
                 (_, None) => write!(out, "null")?,
                 (Cell::Bool(_) | Cell::Int(_) | Cell::Decimal(..) | Cell::Float(_), Some(text)) => {
-                    write!(out, "{text}")?
+                    write!(out, "{text}")?;
                 }
                 (_, Some(text)) => write!(out, "{}", serde_json::to_string(&text)?)?,
             }

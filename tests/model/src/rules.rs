@@ -194,6 +194,7 @@ impl Rules {
             duplicate_rows: u64::from(rows.b == BAD),
             target_rows: staged_rows,
             foreign_rows: 0,
+            elsewhere_rows: 0,
             nulls: vec![],
         };
         let verdict = verify::staged(&DEFINITION, &BTreeSet::new(), &source, &counts, None);

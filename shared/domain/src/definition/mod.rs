@@ -4,6 +4,7 @@
 
 mod column;
 mod duration;
+mod expression;
 mod options;
 mod parse;
 mod partition;
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::DatasetName;
 use crate::layout::Layout;
 
+pub use expression::Expression;
 pub use parse::{Checks, parse, parse_with};
 pub use partition::NotAPartition;
 pub use problem::{Flaw, Problem};
@@ -48,6 +50,10 @@ pub struct Definition {
     pub required: Vec<ColumnName>,
     /// How staged rows get into the target.
     pub write: WriteMode,
+    /// Upsert only: of rows with one key the one with the greatest value here wins; a null loses.
+    pub order_by: Option<ColumnName>,
+    /// What goes into the target in a column's place, in the columns' order; the others pass through.
+    pub select: Vec<(ColumnName, Expression)>,
     /// The scope of the lock.
     pub concurrency: Concurrency,
     /// How far back the sweep looks; `None` where the layout has no date.
@@ -166,6 +172,8 @@ pub enum SqlType {
 pub enum WriteMode {
     /// Delete the partition's rows and insert the staged ones.
     Replace,
+    /// Delete the rows of staged keys and insert the staged rows; rows whose keys are staged no more stay.
+    Upsert,
 }
 
 /// The scope of the lock under which a partition is rebuilt.

@@ -10,8 +10,8 @@ use toml_edit::Document;
 use super::problem::{Problem, Problems};
 use super::reader::{At, Reader};
 use super::{
-    Column, ColumnName, Concurrency, Definition, Flaw, Format, Interval, Part, PartKind, Root, SqlType, TableName,
-    WriteMode, options, parts,
+    Column, ColumnName, Concurrency, Definition, EmptySource, Expression, Flaw, Format, Interval, Part, PartKind, Root,
+    SqlType, TableName, Tolerance, WriteMode, options, parts,
 };
 use crate::id::DatasetName;
 use crate::layout::Layout;
@@ -27,7 +27,7 @@ const DEFAULT_LOOKBACK: Duration = Duration::from_secs(3 * DAY);
 const DEFAULT_LOAD_WINDOW: Duration = Duration::from_mins(30);
 
 /// Keys of a dataset that are known and refused by name.
-const LATER: &[&str] = &["order_by", "select", "timezone", "range_of", "grain", "orc", "json", "avro", "parquet"];
+const LATER: &[&str] = &["timezone", "range_of", "grain", "orc", "json", "avro", "parquet"];
 
 /// What only the place of deployment knows.
 #[derive(Debug, Clone, Default)]
@@ -94,7 +94,10 @@ fn dataset<'d>(name: &'d str, table: &Reader<'d, '_>) -> (Option<Definition>, Ou
     let columns = Columns::read(table);
     let key = columns.listed(table, "key");
     let required = columns.listed(table, "required");
-    let write = table.choice("write", &[("replace", WriteMode::Replace)], &["upsert"]).unwrap_or(WriteMode::Replace);
+    let writes = [("replace", WriteMode::Replace), ("upsert", WriteMode::Upsert)];
+    let write = table.choice("write", &writes, &[]).unwrap_or(WriteMode::Replace);
+    let order_by = columns.order_by(table, write);
+    let select = columns.select(table);
     let scopes = [("table", Concurrency::Table), ("partition", Concurrency::Partition)];
     let concurrency = table.choice("concurrency", &scopes, &[]).unwrap_or(Concurrency::Table);
     let lookback = table.duration("lookback", &(HOUR..=3_660 * DAY));
@@ -106,6 +109,9 @@ fn dataset<'d>(name: &'d str, table: &Reader<'d, '_>) -> (Option<Definition>, Ou
     columns.check_collisions(table, &parts, &provenance_places);
     let csv = options::csv(table, format);
     let tolerance = options::tolerance(table, format, !key.is_empty());
+    if write == WriteMode::Upsert {
+        check_upsert(table, (&key, &required), concurrency, &tolerance);
+    }
     let all_parts = layout.as_ref().is_some_and(|at| at.value.parts() == parts.len());
     let lookback = check_lookback(table, lookback, &parts, all_parts);
     table.finish(LATER);
@@ -123,6 +129,8 @@ fn dataset<'d>(name: &'d str, table: &Reader<'d, '_>) -> (Option<Definition>, Ou
             key,
             required,
             write,
+            order_by,
+            select,
             concurrency,
             lookback,
             interval,
@@ -160,6 +168,35 @@ fn interval(table: &Reader<'_, '_>) -> Interval {
         None => Interval::Auto,
         Some(at) if at.value == "auto" => Interval::Auto,
         Some(_) => table.duration("interval", &(0..=DAY)).map_or(Interval::Auto, |at| Interval::Fixed(at.value)),
+    }
+}
+
+/// An upsert finds a row by its key, in whatever partition it stands.
+fn check_upsert(
+    table: &Reader<'_, '_>,
+    (key, required): (&[ColumnName], &[ColumnName]),
+    concurrency: Concurrency,
+    tolerance: &Tolerance,
+) {
+    let span = table.value_span("write").unwrap_or_else(|| table.span());
+    let tell = |what: String, remedy: &str| table.problem(&span, Flaw::new(what, remedy));
+    if key.is_empty() {
+        tell("`write = \"upsert\"`, but there is no `key`".to_owned(), "add `key = […]`, or write \"replace\"");
+    }
+    for part in key.iter().filter(|part| !required.contains(part)) {
+        tell(format!("`write = \"upsert\"`, but `{part}` of the `key` may be null"), "add it to `required`");
+    }
+    if concurrency == Concurrency::Partition {
+        let what = "`write = \"upsert\"` with `concurrency = \"partition\"`: two partitions may hold one key";
+        tell(what.to_owned(), "write `concurrency = \"table\"`");
+    }
+    if tolerance.duplicate_keys > 0 {
+        let what = format!("`write = \"upsert\"` with `duplicate_keys = {}`", tolerance.duplicate_keys);
+        tell(what, "take `duplicate_keys` out: of two rows with one key nobody could say which is meant");
+    }
+    if tolerance.empty_source == EmptySource::Delete {
+        let what = "`write = \"upsert\"` with `empty_source = \"delete\"`: rows that vanish from the files stay";
+        tell(what.to_owned(), "take `empty_source` out");
     }
 }
 
@@ -222,6 +259,44 @@ impl Columns {
         }
         let listed = |column: &&At<Column>| names.iter().any(|at| at.value == column.value.name);
         self.columns.iter().filter(listed).map(|at| at.value.name.clone()).collect()
+    }
+
+    /// The column by which the newest row of a key is told.
+    fn order_by(&self, table: &Reader<'_, '_>, write: WriteMode) -> Option<ColumnName> {
+        let At { value: name, span } = table.text("order_by").and_then(|at| read(table, at, ColumnName::parse))?;
+        if write != WriteMode::Upsert {
+            let remedy = "take it out, or write `write = \"upsert\"`";
+            table.problem(&span, Flaw::new("there is an `order_by`, but nothing is upserted", remedy));
+        }
+        if self.complete && self.find(&name).is_none() {
+            let what = format!("`order_by` is `{name}`, which is no column of the files");
+            let remedy = "name one of `columns`: it is compared in the target too; `select` may shape its values";
+            table.problem(&span, Flaw::new(what, remedy));
+        }
+        Some(name)
+    }
+
+    /// `[x.select]`, in the columns' order.
+    fn select(&self, table: &Reader<'_, '_>) -> Vec<(ColumnName, Expression)> {
+        let Some(select) = table.table("select") else { return Vec::new() };
+        let columns: Vec<&ColumnName> = self.columns.iter().map(|at| &at.value.name).collect();
+        let mut read = Vec::new();
+        for (key, At { value, span }) in select.every_text() {
+            let name = select.told(&span, ColumnName::parse(key));
+            let expression = select.told(&span, Expression::parse(value, &columns));
+            let known = name.filter(|name| {
+                let known = !self.complete || self.find(name).is_some();
+                if !known {
+                    let what = format!("`select` names `{name}`, which is no column of the files");
+                    select.problem(&span, Flaw::new(what, "name one of `columns`: each goes into the target once"));
+                }
+                known
+            });
+            read.extend(known.zip(expression));
+        }
+        let place = |name: &ColumnName| columns.iter().position(|column| *column == name);
+        read.sort_by_key(|(name, _)| place(name));
+        read
     }
 
     /// Holds the parts' columns and the provenance columns against each other and those of the files.

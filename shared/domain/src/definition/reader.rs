@@ -124,6 +124,19 @@ impl<'d, 't> Reader<'d, 't> {
         texts
     }
 
+    /// Every key, whatever its name, with its text.
+    pub(super) fn every_text(&self) -> Vec<(&'d str, At<&'d str>)> {
+        let mut texts = Vec::new();
+        for (key, item) in self.table.iter() {
+            let span = item.span().unwrap_or_else(|| self.key_span(key));
+            match item.as_str() {
+                Some(value) => texts.push((key, At { value, span })),
+                None => self.wrong_type(key, item.type_name(), &span, "text in quotes"),
+            }
+        }
+        texts
+    }
+
     /// A length of time; the bounds are in seconds.
     pub(super) fn duration(&self, key: &'static str, bounds: &RangeInclusive<u64>) -> Option<At<Duration>> {
         let At { value, span } = self.text(key)?;

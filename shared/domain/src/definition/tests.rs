@@ -137,12 +137,11 @@ truncatecolumns = true
     let expected = expect_test::expect![[r#"
         5:10: `format = "orc"` is not supported yet; write "parquet" or "csv"
         7:31: type `super` is not supported yet; leave such columns to another table
-        9:9: `write = "upsert"` is not supported yet; write "replace"
-        10:1: `order_by` is not supported yet; take it out
+        9:9: `write = "upsert"`, but `order_id` of the `key` may be null; add it to `required`
         14:1: `range_of` is not supported yet; take it out
         15:1: `grain` is not supported yet; take it out
         16:1: `timezone` is not supported yet; take it out
-        18:1: `[orders.select]` is not supported yet; take it out
+        19:12: `lower(trim(customer))` names `customer`, which is no column of the files; write one scalar expression over `columns`, such as "lower(trim(customer))"
         22:15: `compression = "zstd"` is not supported yet; write "gzip" or "none"
         23:1: `dateformat` is not supported yet; take it out
         24:1: `truncatecolumns` is not supported yet; take it out"#]];
@@ -519,4 +518,42 @@ proptest! {
         damaged.insert_str(at, &cut);
         let _ = parse(&damaged);
     }
+}
+
+#[test]
+fn an_upsert_needs_a_key_and_a_lock_that_are_meant() {
+    let text = ORDERS
+        .replace("key = [", "write = \"upsert\"\nconcurrency = \"partition\"\norder_by = \"changed_at\"\nkey = [");
+    let text = text.replace("required = [\"order_id\", ", "required = [");
+    let tolerance = "\n[orders.tolerance]\nduplicate_keys = 1\nempty_source = \"delete\"\n";
+    let expected = expect_test::expect![[r#"
+        8:9: `write = "upsert"` with `concurrency = "partition"`: two partitions may hold one key; write `concurrency = "table"`
+        8:9: `write = "upsert"` with `duplicate_keys = 1`; take `duplicate_keys` out: of two rows with one key nobody could say which is meant
+        8:9: `write = "upsert"` with `empty_source = "delete"`: rows that vanish from the files stay; take `empty_source` out
+        8:9: `write = "upsert"`, but `order_id` of the `key` may be null; add it to `required`
+        10:12: `order_by` is `changed_at`, which is no column of the files; name one of `columns`: it is compared in the target too; `select` may shape its values"#]];
+    expected.assert_eq(&problems(&format!("{text}{tolerance}")).join("\n"));
+    let replace = ORDERS.replace("key = [", "order_by = \"ordered_at\"\nkey = [");
+    let expected = expect_test::expect![[
+        r#"8:12: there is an `order_by`, but nothing is upserted; take it out, or write `write = "upsert"`"#
+    ]];
+    expected.assert_eq(&problems(&replace).join("\n"));
+}
+
+#[test]
+fn select_shapes_columns_of_the_files() {
+    let select = |lines: &str| format!("{ORDERS}\n[orders.select]\n{lines}\n");
+    let text = select("customer = \"lower(trim(customer))\"\nAMOUNT = \"round(amount, 1)\"");
+    let read = parse(&text).unwrap().remove(0);
+    let names: Vec<_> = read.select.iter().map(|(name, expression)| format!("{name}: {expression}")).collect();
+    assert_eq!(names, ["customer: lower(trim(customer))", "amount: round(amount, 1)"], "in the columns' order");
+    assert_eq!(parse(&read.to_text()).unwrap().remove(0), read);
+    let plain = parse(ORDERS).unwrap().remove(0);
+    assert_ne!(plain.rows_hash_part(), read.rows_hash_part(), "it shapes rows");
+    assert_eq!(plain.owns_hash_part(), read.owns_hash_part());
+    let expected = expect_test::expect![[r#"
+        17:9: `select` names `price`, which is no column of the files; name one of `columns`: each goes into the target once
+        18:12: `random()` calls `random`, which may give another value at each call or more than one row's; write one scalar expression over `columns`, such as "lower(trim(customer))"
+        19:10: `amount` is 7; write text in quotes"#]];
+    expected.assert_eq(&problems(&select("price = \"1\"\ncustomer = \"random()\"\namount = 7")).join("\n"));
 }

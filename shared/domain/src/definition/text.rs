@@ -19,6 +19,7 @@ impl Definition {
         text.table(&self.name);
         self.write_what(&mut text);
         self.write_how(&mut text);
+        self.write_select(&mut text);
         self.write_parts(&mut text);
         self.write_provenance(&mut text);
         self.write_csv(&mut text);
@@ -40,7 +41,11 @@ impl Definition {
         text.word("format", self.format);
         self.write_target(&mut text);
         text.list("columns", &self.columns);
-        text.word("write", self.write);
+        self.write_mode(&mut text);
+        if self.write == WriteMode::Upsert {
+            text.list("key", &self.key);
+        }
+        self.write_select(&mut text);
         self.write_parts(&mut text);
         self.write_provenance(&mut text);
         self.write_csv(&mut text);
@@ -73,7 +78,7 @@ impl Definition {
     }
 
     fn write_how(&self, text: &mut Text) {
-        text.word("write", self.write);
+        self.write_mode(text);
         text.word(
             "concurrency",
             match self.concurrency {
@@ -92,6 +97,22 @@ impl Definition {
             },
         );
         text.word("load_window", duration::text(self.load_window));
+    }
+
+    fn write_mode(&self, text: &mut Text) {
+        text.word("write", self.write);
+        if let Some(order_by) = &self.order_by {
+            text.word("order_by", order_by);
+        }
+    }
+
+    fn write_select(&self, text: &mut Text) {
+        if !self.select.is_empty() {
+            text.table(format_args!("{}.select", self.name));
+        }
+        for (column, expression) in &self.select {
+            text.word(&quoted(&column.0), expression);
+        }
     }
 
     fn write_parts(&self, text: &mut Text) {
@@ -221,6 +242,7 @@ impl Display for WriteMode {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Replace => "replace",
+            Self::Upsert => "upsert",
         })
     }
 }

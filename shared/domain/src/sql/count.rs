@@ -1,14 +1,28 @@
 //! The queries that count: the staging table, the target's partition, what COPY loaded.
 
 use super::rebuild::Request;
-use super::{SqlError, identifier, literal};
-use crate::definition::{Definition, Format, Part, PartKind};
+use super::{SqlError, identifier, literal, upsert};
+use crate::definition::{Column, Definition, Format, Part, PartKind};
 use crate::partition_value::PartitionValue;
 
 /// Rows moved by the swap, from both rows of `tidemark_counts`. A replace inserts all that the partition then holds.
 pub(super) const MOVED: &str = "\
 SELECT b.staged_rows AS staged_rows, b.target_rows AS deleted_rows, a.target_rows AS inserted_rows, a.target_rows AS target_rows
 FROM tidemark_counts AS b CROSS JOIN tidemark_counts AS a WHERE b.moment = 'before' AND a.moment = 'after'";
+
+/// The staged rows as they go into the target: with the expressions of `select` in their columns' places.
+pub(super) fn shaped(definition: &Definition, staging: &str) -> Result<String, SqlError> {
+    if definition.select.is_empty() {
+        return Ok(staging.to_owned());
+    }
+    let shape = |column: &Column| {
+        let name = identifier::column(&column.name)?;
+        let select = definition.select.iter().find(|(selected, _)| *selected == column.name);
+        Ok(select.map_or_else(|| name.clone(), |(_, expression)| format!("({expression}) AS {name}")))
+    };
+    let columns = definition.columns.iter().map(shape).collect::<Result<Vec<_>, SqlError>>()?;
+    Ok(format!("(SELECT {} FROM {staging}) AS shaped", columns.join(", ")))
+}
 
 /// The condition that a target row is of the partition.
 pub(super) fn of_partition(request: &Request<'_>) -> Result<String, SqlError> {
@@ -19,7 +33,7 @@ pub(super) fn of_partition(request: &Request<'_>) -> Result<String, SqlError> {
 /// required column how many staged rows have a value.
 pub(super) fn staged(request: &Request<'_>) -> Result<String, SqlError> {
     let definition = request.definition;
-    let staging = identifier::staging(request.batch)?;
+    let staged = shaped(definition, &identifier::staging(request.batch)?)?;
     let in_files = condition(request, |in_files| in_files)?;
     let other_partition = if in_files.is_empty() {
         "0".to_owned()
@@ -35,14 +49,19 @@ pub(super) fn staged(request: &Request<'_>) -> Result<String, SqlError> {
         values.push(format!("count({}) AS v{index}", identifier::column(column)?));
         names.push(format!("s.v{index}"));
     }
+    let mut elsewhere = String::new();
+    if upsert::refuses_keys_elsewhere(definition) {
+        names.push("e.elsewhere_rows".to_owned());
+        elsewhere = format!("\nCROSS JOIN ({}) AS e", upsert::elsewhere(request, &staged)?);
+    }
     Ok(format!(
         "SELECT {names}\n\
-         FROM (SELECT {values} FROM {staging}) AS s\n\
+         FROM (SELECT {values} FROM {staged}) AS s\n\
          CROSS JOIN ({duplicates}) AS d\n\
-         CROSS JOIN (SELECT count(*) AS target_rows, {foreign} AS foreign_rows FROM {target} WHERE {of_partition}) AS t",
+         CROSS JOIN (SELECT count(*) AS target_rows, {foreign} AS foreign_rows FROM {target} WHERE {of_partition}) AS t{elsewhere}",
         names = names.join(", "),
         values = values.join(", "),
-        duplicates = duplicates(definition, &staging)?,
+        duplicates = duplicates(definition, &staged)?,
         foreign = foreign(request)?,
         target = identifier::table(&definition.target)?,
         of_partition = of_partition(request)?,
@@ -106,14 +125,17 @@ pub(super) fn after(request: &Request<'_>) -> Result<String, SqlError> {
 }
 
 /// Rows beyond the first of each key; none where there is no key.
-fn duplicates(definition: &Definition, staging: &str) -> Result<String, SqlError> {
+fn duplicates(definition: &Definition, staged: &str) -> Result<String, SqlError> {
     if definition.key.is_empty() {
         return Ok("SELECT 0 AS duplicate_rows".to_owned());
+    }
+    if let Some(order_by) = &definition.order_by {
+        return upsert::ties(definition, order_by, staged);
     }
     let columns = definition.key.iter().map(identifier::column).collect::<Result<Vec<_>, _>>()?.join(", ");
     Ok(format!(
         "SELECT CAST(COALESCE(sum(k.key_rows - 1), 0) AS bigint) AS duplicate_rows FROM \
-         (SELECT count(*) AS key_rows FROM {staging} GROUP BY {columns} HAVING count(*) > 1) AS k"
+         (SELECT count(*) AS key_rows FROM {staged} GROUP BY {columns} HAVING count(*) > 1) AS k"
     ))
 }
 

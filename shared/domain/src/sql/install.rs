@@ -131,7 +131,7 @@ BEGIN
 END;
 $$ LANGUAGE plpgsql";
 
-/// Raises unless the partition holds just what was staged.
+/// Raises unless the partition holds just what was staged; of an upsert, each staged key once.
 const SEAL: &str = "\
 CREATE OR REPLACE PROCEDURE tidemark.seal()
 AS $$
@@ -139,10 +139,12 @@ DECLARE
     v_staged_rows bigint;
     v_target_rows bigint;
 BEGIN
-    SELECT INTO v_staged_rows max(staged_rows) FROM tidemark_counts WHERE moment = 'before';
+    SELECT INTO v_staged_rows
+        coalesce(max(CASE WHEN moment = 'after' THEN staged_rows END), max(CASE WHEN moment = 'before' THEN staged_rows END))
+    FROM tidemark_counts;
     SELECT INTO v_target_rows max(target_rows) FROM tidemark_counts WHERE moment = 'after';
     IF v_staged_rows IS NULL OR v_target_rows IS NULL OR v_staged_rows <> v_target_rows THEN
-        RAISE EXCEPTION 'TIDEMARK-SEAL: the partition holds % rows after the swap, but % were staged',
+        RAISE EXCEPTION 'TIDEMARK-SEAL: the target holds % rows after the swap, but % were staged',
             v_target_rows, v_staged_rows;
     END IF;
 END;

@@ -18,6 +18,7 @@ pub mod rebuild;
 pub mod rows;
 mod statements;
 pub mod survey;
+mod upsert;
 
 pub use statements::{Batch, MAX_NAME_BYTES, MAX_STATEMENT_BYTES, MAX_STATEMENTS, SqlError, SubStatement};
 

@@ -14,8 +14,8 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use super::identifier::{self, PerTarget, per_target};
-use super::{Batch, SqlError, SubStatement, count, literal};
-use crate::definition::{Definition, Format, SqlType};
+use super::{Batch, SqlError, SubStatement, count, literal, upsert};
+use crate::definition::{Definition, Format, SqlType, WriteMode};
 use crate::id::{BatchId, DefinitionHash, Digest, Epoch, Fence, Generation, StackName};
 use crate::partition_value::Partition;
 use crate::verify::SourceCounts;
@@ -158,23 +158,40 @@ pub fn swap(request: &Request<'_>, listed: &Listed, verified: &Verified) -> Resu
     statements.push(lock(request)?);
     statements.push(call(request, PerTarget::Claim, request.fence)?);
     statements.push(COUNTS_TABLE.to_owned());
-    statements.push(count::before(request)?);
-    statements.push(format!("CALL tidemark.guard({}, {})", verified.staged_rows, request.accept_foreign_rows));
-    statements.push(format!("DELETE FROM {target} WHERE {}", count::of_partition(request)?));
-    statements.push(insert(request, &target)?);
-    statements.push(count::after(request)?);
+    let guard = format!("CALL tidemark.guard({}, {})", verified.staged_rows, request.accept_foreign_rows);
+    match request.definition.write {
+        WriteMode::Replace => {
+            statements.extend([count::before(request)?, guard]);
+            statements.push(format!("DELETE FROM {target} WHERE {}", count::of_partition(request)?));
+            statements.extend([insert(request, &target)?, count::after(request)?]);
+        }
+        WriteMode::Upsert => {
+            statements.extend([upsert::winners(request)?, upsert::before(request)?, guard]);
+            statements.extend([upsert::delete(request)?, insert(request, &target)?, upsert::after(request)?]);
+        }
+    }
     statements.push("CALL tidemark.seal()".to_owned());
-    statements.push(count::MOVED.to_owned());
+    statements.push(moved(request).to_owned());
     let counts = SubStatement(statements.len());
     statements.push(write_ledger(request, listed, verified)?);
     Ok(Swap { batch: Batch::new(name(request, "swap"), statements)?, counts })
 }
 
+fn moved(request: &Request<'_>) -> &'static str {
+    match request.definition.write {
+        WriteMode::Replace => count::MOVED,
+        WriteMode::Upsert => upsert::MOVED,
+    }
+}
+
 /// The bytes of the longest statement a rebuild of this partition would run; the rest of them hardly depends on the definition.
 pub fn widest(request: &Request<'_>, source: &CopySource) -> Result<usize, SqlError> {
     let target = identifier::table(&request.definition.target)?;
-    let statements =
-        [create_staging(request)?, copy(request, source)?, count::staged(request)?, insert(request, &target)?];
+    let mut statements =
+        vec![create_staging(request)?, copy(request, source)?, count::staged(request)?, insert(request, &target)?];
+    if request.definition.write == WriteMode::Upsert {
+        statements.extend([upsert::winners(request)?, upsert::after(request)?]);
+    }
     Ok(statements.iter().map(String::len).max().unwrap_or(0))
 }
 
@@ -284,7 +301,7 @@ CREATE TEMP TABLE tidemark_counts (
     staged_rows bigint
 )";
 
-/// Staged columns as they are, the path's values as constants, provenance.
+/// Staged columns as they are shaped, the path's values as constants, provenance.
 fn insert(request: &Request<'_>, target: &str) -> Result<String, SqlError> {
     let definition = request.definition;
     let mut columns = Vec::new();
@@ -311,13 +328,20 @@ fn insert(request: &Request<'_>, target: &str) -> Result<String, SqlError> {
         "INSERT INTO {target} ({})\nSELECT {}\nFROM {}",
         columns.join(", "),
         values.join(", "),
-        identifier::staging(request.batch)?
+        match definition.write {
+            WriteMode::Replace => count::shaped(definition, &identifier::staging(request.batch)?)?,
+            WriteMode::Upsert => "tidemark_winners".to_owned(),
+        }
     ))
 }
 
 fn write_ledger(request: &Request<'_>, listed: &Listed, verified: &Verified) -> Result<String, SqlError> {
     let definition = request.definition;
     let source = &listed.source;
+    let inserted = match definition.write {
+        WriteMode::Replace => "a.target_rows",
+        WriteMode::Upsert => "(SELECT count(*) FROM tidemark_winners)",
+    };
     let staged_at = TimeZone::UTC.to_datetime(verified.staged_at);
     let values: [(&str, String); 22] = [
         ("batch_id", literal::text(&request.batch.to_string())?),
@@ -338,7 +362,7 @@ fn write_ledger(request: &Request<'_>, listed: &Listed, verified: &Verified) -> 
         ("rejected_rows", verified.rejected_rows.to_string()),
         ("duplicate_rows", verified.duplicate_rows.to_string()),
         ("deleted_rows", "b.target_rows".to_owned()),
-        ("inserted_rows", "a.target_rows".to_owned()),
+        ("inserted_rows", inserted.to_owned()),
         ("target_rows", "a.target_rows".to_owned()),
         ("staged_at", literal::timestamp(staged_at)?),
         ("swapped_at", "GETDATE()".to_owned()),

@@ -2,6 +2,7 @@
 
 use jiff::civil::DateTime;
 
+use super::upsert;
 use crate::definition::Definition;
 use crate::id::{BatchId, DefinitionHash, Digest, Epoch, Fence, Generation};
 use crate::verify::{LoadCounts, SourceCounts, StageCounts};
@@ -178,7 +179,18 @@ pub fn stage_counts(definition: &Definition, rows: &[Vec<Field>]) -> Result<Stag
         let present = row.count(&column.0)?;
         nulls.push((column.clone(), staged_rows.saturating_sub(present)));
     }
-    Ok(StageCounts { staged_rows, other_partition_rows, duplicate_rows, target_rows, foreign_rows, nulls })
+    let elsewhere = upsert::refuses_keys_elsewhere(definition);
+    let elsewhere_rows = if elsewhere { row.count("elsewhere_rows")? } else { 0 };
+    let counts = StageCounts {
+        staged_rows,
+        other_partition_rows,
+        duplicate_rows,
+        target_rows,
+        foreign_rows,
+        elsewhere_rows,
+        nulls,
+    };
+    Ok(counts)
 }
 
 /// Reads the one row of [`LoadCounts`].

@@ -27,6 +27,7 @@ fn good() -> (SourceCounts, StageCounts, LoadCounts) {
         duplicate_rows: 0,
         target_rows: 100,
         foreign_rows: 0,
+        elsewhere_rows: 0,
         nulls,
     };
     let loads = LoadCounts { copy_query_id: Some(7), distinct_files: 3, listed_files: 3, rejected_rows: 0 };
@@ -112,6 +113,7 @@ fn where_there_is_no_room_what_to_do_is_left_out_and_no_rule() {
         duplicate_rows: u64::MAX,
         target_rows: u64::MAX,
         foreign_rows: u64::MAX,
+        elsewhere_rows: u64::MAX,
         nulls: good().1.nulls.into_iter().map(|(column, _)| (column, u64::MAX)).collect(),
     };
     let loads =

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use tidemark_domain::definition::Definition;
 use tidemark_domain::failure::FailureKind;
-use tidemark_domain::id::Fence;
+use tidemark_domain::id::{BatchId, Fence};
 use tidemark_domain::lock::Scope;
 use tidemark_domain::measure::{self, Observed};
 use tidemark_domain::partition::{Batch, PartitionItem, Phase};
@@ -25,7 +25,6 @@ use crate::error::Error;
 use crate::ports::Written;
 
 /// One take of a partition.
-#[expect(clippy::struct_excessive_bools, reason = "each answers a question of its own about the take")]
 pub(crate) struct Worker<'a> {
     pub(crate) engine: &'a Engine,
     pub(crate) work: Work<'a>,
@@ -36,8 +35,8 @@ pub(crate) struct Worker<'a> {
     /// What it holds of the item, for its writes. The batch there is the one in hand, or the one before, where that isn't
     /// recorded yet.
     pub(crate) taken: Taken,
-    /// Whether the answer to its last RECORD was lost: what it holds of the item may be one write behind.
-    in_doubt: bool,
+    /// The batch of a RECORD whose answer was lost: what it holds of the item may be one write behind.
+    in_doubt: Option<BatchId>,
     /// The take whose listing goes on: this one, or the one before where that left it in order. What two takes write down is
     /// never mixed.
     pub(crate) listing: Fence,
@@ -89,7 +88,7 @@ impl<'a> Worker<'a> {
             seen,
             item: PartitionItem { unresolved: take.unresolved, ..item.clone() },
             taken: Taken { fence: item.fence.next(), batch: take.batch.clone() },
-            in_doubt: false,
+            in_doubt: None,
             batch: take.batch,
             listing,
             watched_since: engine.ports.clock.now(),
@@ -173,9 +172,9 @@ impl<'a> Worker<'a> {
 
     /// Writes a RECORD of a batch, which is in hand then; `false`: somebody else has the partition.
     pub(crate) async fn record(&mut self, update: Update, batch: Batch) -> Result<bool, Error> {
-        self.in_doubt = true;
+        self.in_doubt = Some(batch.id);
         let written = self.engine.write(&[update]).await?;
-        self.in_doubt = false;
+        self.in_doubt = None;
         if let Written::Refused(found) = written {
             let ours = |found: Item| self.taken.wrote(&batch, &found);
             if !found.into_iter().flatten().next().is_some_and(ours) {
@@ -190,7 +189,7 @@ impl<'a> Worker<'a> {
 
     /// After a lost answer, reads what it holds of the item: under its fence nobody else writes the batch.
     pub(crate) async fn clear_doubt(&mut self) {
-        if !std::mem::take(&mut self.in_doubt) {
+        if self.in_doubt.take().is_none() {
             return;
         }
         match self.engine.look(&self.seen.id).await {
