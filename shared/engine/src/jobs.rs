@@ -16,11 +16,10 @@ pub async fn make(ports: &Ports, control_bucket: &str, job: &Job, lines: &[Line]
         let key = job.part_key((n * PART_LINES) as u64);
         ports.objects.put(control_bucket, &key, Bytes::from(to_lines(part))).await?;
     }
-    match ports.state.write(&[job.store()], &ports.clock.id().to_string()).await? {
-        Written::Applied { .. } => Ok(()),
-        // A write whose answer was lost was made again.
-        Written::Refused(_) => Ok(()),
-    }
+    // Refused: a write whose answer was lost was made again.
+    let (Written::Applied { .. } | Written::Refused(_)) =
+        ports.state.write(&[job.store()], &ports.clock.id().to_string()).await?;
+    Ok(())
 }
 
 /// All jobs of the last months, in the order of their datasets, then of their making. One that can't be read is told and left

@@ -201,13 +201,12 @@ impl Engine {
             let dataset = hand.map(|hand| &hand.dataset);
             let item = stored.get(&Cursor::key(task, dataset).sk);
             let known = item.and_then(|item| Cursor::from_item(item).ok());
-            let cursor = match known {
-                Some(cursor) => cursor,
-                None => {
-                    let cursor = Cursor::new(task.first_due(dataset, now));
-                    self.write(&[cursor.store(task, dataset)]).await?;
-                    cursor
-                }
+            let cursor = if let Some(cursor) = known {
+                cursor
+            } else {
+                let cursor = Cursor::new(task.first_due(dataset, now));
+                self.write(&[cursor.store(task, dataset)]).await?;
+                cursor
             };
             turns.push(Turn { task, hand, cursor });
         }
