@@ -104,12 +104,25 @@ pub fn row_tells_its_files<T: PartialEq>(told: &T, loaded: &T) -> Holds {
     holds(told == loaded, Broken::I5)
 }
 
+/// What holds of an item by itself, whatever its dataset does and whoever reads or wrote it: I6 as far as the item tells, I7
+/// and I8.
+pub fn item_alone(item: &PartitionItem) -> Holds {
+    in_due_wholly(item)?;
+    item.batch.as_ref().map_or(Ok(()), |batch| lists_after_mark(batch.covers, item.marked))?;
+    mark_wakes(item)
+}
+
 /// I6, of a partition whose dataset is active and yields it: if there is anything to do it is in *due*, unless it is parked at
 /// its newest mark; and the attributes of the index live and die together.
 pub fn due_if_work(item: &PartitionItem) -> Holds {
+    in_due_wholly(item)?;
+    holds(item.due_at.is_some() || item.at_rest() || item.rests_parked(), Broken::I6)
+}
+
+/// I6 too: the attributes of the index live and die together.
+fn in_due_wholly(item: &PartitionItem) -> Holds {
     let due = [item.work.is_some(), item.due_at.is_some(), item.dirty_since.is_some()];
-    let together = due.iter().all(|there| *there == due[0]);
-    holds(together && (due[0] || item.at_rest() || item.rests_parked()), Broken::I6)
+    holds(due.iter().all(|there| *there == due[0]), Broken::I6)
 }
 
 /// I7, as a batch lists: the mark it covers had been made.

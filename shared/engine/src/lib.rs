@@ -10,6 +10,7 @@ use tidemark_domain::sql::rebuild::CopyRole;
 
 mod announce;
 pub mod apply;
+mod assertion;
 #[cfg(feature = "contract")]
 pub mod contract;
 pub mod definitions;

@@ -1,5 +1,7 @@
 //! A seed, from dusk to rest.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use crate::flaw::Flaw;
 use crate::night::Night;
 use crate::reached::Reached;
@@ -29,7 +31,8 @@ pub struct Told {
 /// Runs a seed, with a rule weakened if one is given.
 pub fn run(seed: u64, flaw: Option<Flaw>) -> Told {
     let mut night = Night::new(seed, flaw);
-    let broken = through(&mut night).err();
+    let broken =
+        catch_unwind(AssertUnwindSafe(|| through(&mut night))).unwrap_or_else(|panic| panicked(&night, &*panic)).err();
     let scene = &night.world.scene;
     let (steps, reached, trace) = (scene.steps(), scene.reached(), scene.take_trace());
     Told { seed, broken, trace, steps, reached, commits: night.world.warehouse.ledger().len() as u64 }
@@ -57,6 +60,13 @@ fn rest(night: &mut Night) -> Result<(), String> {
         }
     }
     Err(format!("I12: not at rest; due: {:?}, {:?}", night.world.due(), night.world.items()))
+}
+
+/// An assertion of the engine doesn't hold. Where a write went wrong the eye has seen it first, and says it better.
+fn panicked(night: &Night, panic: &(dyn std::any::Any + Send)) -> Result<(), String> {
+    seen(night)?;
+    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+    Err(format!("panicked: {}", text.unwrap_or("no words")))
 }
 
 fn seen(night: &Night) -> Result<(), String> {

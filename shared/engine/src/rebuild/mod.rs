@@ -31,9 +31,9 @@ use tidemark_domain::partition::PartitionItem;
 use tidemark_domain::take::{self, Decision, Take, View};
 use tidemark_domain::writes;
 
-use crate::Engine;
 use crate::error::Error;
 use crate::ports::{Outgoing, Written};
+use crate::{Engine, assertion};
 
 pub use answer::Answer;
 pub(crate) use tidemark_domain::step::Next;
@@ -206,6 +206,9 @@ impl Engine {
         let head = Head::from_item(&head).map_err(|error| unreadable("the dataset", error))?;
         let item = item.map(|item| PartitionItem::from_item(&item)).transpose();
         let item = item.map_err(|error| unreadable("the partition item", error))?;
+        if let Some(item) = &item {
+            assertion::read(&keys[0], item);
+        }
         let definition = self.definitions.get(self.ports.state.as_ref(), &id.dataset, &head.hash).await?;
         let partition = definition.partition(&id.partition).ok();
         Ok(Some(Seen { id: id.clone(), head, definition: Some(definition), partition, item }))
@@ -214,7 +217,9 @@ impl Engine {
     /// Writes updates under a fresh idempotency token.
     pub(crate) async fn write(&self, updates: &[tidemark_domain::update::Update]) -> Result<Written, Error> {
         let token = self.ports.clock.id().to_string();
-        Ok(self.ports.state.write(updates, &token).await?)
+        let written = self.ports.state.write(updates, &token).await?;
+        assertion::written(updates, &written);
+        Ok(written)
     }
 
     /// Sends a message for a partition that stands in the index: if it can't be sent, sweep wakes it.
