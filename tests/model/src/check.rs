@@ -46,7 +46,7 @@ fn holds(s: &State, which: Broken) -> bool {
     s.broken != Some(which)
 }
 
-/// The invariants, and the nine situations.
+/// The invariants, and the ten situations.
 pub fn properties() -> Vec<Property<Protocol>> {
     let always = Property::<Protocol>::always;
     let sometimes = Property::<Protocol>::sometimes;
@@ -70,6 +70,7 @@ pub fn properties() -> Vec<Property<Protocol>> {
         sometimes("a batch continued in staging", |_, s| continued(s, Phase::Staging)),
         sometimes("a batch continued in swapping", |_, s| continued(s, Phase::Swapping)),
         sometimes("fencing continued after a second crash", |_, s| continued(s, Phase::Fencing)),
+        sometimes("a batch continued after two crashes", |_, s| s.item.tries > 2 && continued_any(s)),
         sometimes("a late swap of a batch given up, found by fence, then look", |_, s| found_late(s)),
         sometimes("a zombie's late swap refused by claim", |_, s| {
             let late = |x: &Statement| x.request.phase == Phase::Swapping && x.outcome == Outcome::Superseded;
@@ -93,6 +94,10 @@ pub fn properties() -> Vec<Property<Protocol>> {
             s.at_rest() && s.left.faults == 0 && s.left.changes == 0 && !s.item.rests_parked()
         }),
     ]
+}
+
+fn continued_any(s: &State) -> bool {
+    [Phase::Fencing, Phase::Staging, Phase::Swapping].into_iter().any(|phase| continued(s, phase))
 }
 
 /// Somebody works on a batch that an earlier take began.

@@ -25,8 +25,6 @@ pub struct Bounds {
     pub queues: bool,
     /// Whether definitions change.
     pub definitions: bool,
-    /// Whether the load window ends.
-    pub cancels: bool,
     /// Whether clients send writes twice.
     pub copies: bool,
 }

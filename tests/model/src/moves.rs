@@ -143,7 +143,7 @@ impl Protocol {
             for (w, worker) in s.workers.iter().enumerate() {
                 self.worker_faults(s, w, worker, &mut faults);
             }
-            self.statement_faults(s, &mut faults);
+            Self::statement_faults(s, &mut faults);
             if s.lock.is_some_and(|lock| !lock.over && s.lives(lock.holder)) {
                 faults.push(Fault::LeaseOver);
             }
@@ -197,7 +197,7 @@ impl Protocol {
         }
     }
 
-    fn statement_faults(&self, s: &State, faults: &mut Vec<Fault>) {
+    fn statement_faults(s: &State, faults: &mut Vec<Fault>) {
         for (x, statement) in s.redshift.statements.iter().enumerate() {
             // An expired token matters only to one who has decided to submit under it and hasn't yet.
             let late = |worker: &Worker| {
@@ -208,12 +208,9 @@ impl Protocol {
                 faults.push(Fault::TokenExpires(x));
             }
             if statement.outcome == Outcome::Running {
-                faults.extend([Fault::Breaks(x), Fault::AnswerLost(x)]);
+                faults.extend([Fault::Breaks(x), Fault::AnswerLost(x), Fault::Cancelled(x)]);
                 if statement.request.phase != Phase::Fencing {
                     faults.push(Fault::Rejects(x));
-                }
-                if self.bounds.cancels {
-                    faults.push(Fault::Cancelled(x));
                 }
             }
         }

@@ -75,6 +75,8 @@ pub enum Flaw {
     FailedSwapNotLookedUp,
     /// A recorded swap whose definition changed is given up, and nothing is unresolved.
     GivenUpSwapForgotten,
+    /// A worker decides by the definition that was in force at first.
+    DefinitionCachedTooLong,
     /// A lock is given back whoever holds it.
     ReleaseAnybodysLock,
 }

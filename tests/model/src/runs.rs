@@ -33,7 +33,7 @@ pub struct Mutation {
 
 const fn within(changes: u8, replays: u8, handoffs: u8, faults: u8) -> Bounds {
     let left = Left { changes, replays, handoffs, faults };
-    Bounds { left, queues: true, definitions: false, cancels: true, copies: false }
+    Bounds { left, queues: true, definitions: false, copies: false }
 }
 
 const fn with_copies(bounds: Bounds) -> Bounds {
@@ -105,8 +105,8 @@ pub const MUTATIONS: &[Mutation] = &[
     of("unresolved not set by a park", Flaw::UnresolvedNotSetByPark, few(1, 0, 1, 1), &["I4"]),
     of("unresolved not set by a hold", Flaw::UnresolvedNotSetByHold, few(1, 0, 0, 3), &["I4"]),
     of("item writes without the fence", Flaw::WritesUnfenced, few(2, 0, 0, 2), &["I4"]),
-    of("confirm without the fence", Flaw::ConfirmUnfenced, few(2, 0, 0, 3), &["I6"]),
-    of("a write compares the fence, not the batch", Flaw::WritesCompareFenceOnly, with_copies(few(1, 0, 0, 1)), &["I4", "I6"]),
+    of("confirm without the fence", Flaw::ConfirmUnfenced, few(0, 2, 0, 2), &["I4", "I6"]),
+    of("a write compares the fence, not the batch", Flaw::WritesCompareFenceOnly, with_copies(few(1, 0, 0, 1)), &["I3", "I4", "I6"]),
     of("a take compares the fence, not the batch", Flaw::TakeComparesFenceOnly, few(0, 2, 1, 1), &["I4"]),
     of("a take compares the batch, not the fence", Flaw::TakeComparesBatchOnly, few(1, 1, 0, 0), &["forced"]),
     of("covers read after the list", Flaw::CoversReadAfterList, few(1, 1, 0, 0), &["I7"]),
@@ -121,6 +121,7 @@ pub const MUTATIONS: &[Mutation] = &[
     of("no wake", Flaw::NoWake, within(1, 0, 0, 1), &["I8"]),
     of("a mark doesn't enter the index", Flaw::MarkWithoutIndex, few(1, 0, 0, 0), &["I6"]),
     both("a mark sends no message, no wake", (Flaw::MarkSendsNothing, Flaw::NoWake), few(1, 0, 0, 0), &["I8"]),
+    of("a definition cached too long", Flaw::DefinitionCachedTooLong, with_definitions(few(1, 0, 0, 1)), &["I12"]),
     spared("a mark sends no message", Flaw::MarkSendsNothing, "wake finds what is due: the message saves minutes"),
     of("a failed swap isn't looked up", Flaw::FailedSwapNotLookedUp, few(1, 0, 0, 1), &["I12"]),
     spared("a lock is released whoever holds it", Flaw::ReleaseAnybodysLock, "the fence keeps safe; the lock keeps order"),

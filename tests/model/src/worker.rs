@@ -13,7 +13,9 @@ use tidemark_domain::writes::{self, Keep};
 
 use crate::carrier::{InHand, Kept, MARKED, Stored, after_hours, now};
 use crate::rules::{Flaw, Rules};
-use crate::world::{At, DEFINITION, Files, Lock, Outcome, PARTITION, Request, State, Statement, Worker, Working};
+use crate::world::{
+    At, DEFINITION, Defined, Files, Lock, Outcome, PARTITION, Request, State, Statement, Worker, Working,
+};
 
 /// What is odd about a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -56,7 +58,7 @@ impl Act<'_> {
             Look::Early { soon: false } => item.not_before = Some(after_hours(2)),
             Look::Stuck => item.tries = TRIES,
         }
-        let head = defined.head();
+        let head = if self.rules.has(Flaw::DefinitionCachedTooLong) { Defined::FIRST.head() } else { defined.head() };
         match self.rules.decide(&item, &head, at) {
             Decision::Nothing(_) => self.answer(false),
             Decision::SendAgain => {

@@ -185,6 +185,9 @@ pub struct Defined {
 }
 
 impl Defined {
+    /// As it was when the partition was last confirmed.
+    pub const FIRST: Self = Self { definition: 1, epoch: 1 };
+
     /// The head as it is stored.
     pub fn head(self) -> Head {
         Head {
@@ -433,7 +436,7 @@ impl State {
             messages: 0,
             item: Kept::item(item),
             lock: None,
-            defined: Defined { definition: 1, epoch: 1 },
+            defined: Defined::FIRST,
             redshift: Redshift { fence: 1, epoch: 1, target: source, newest: row, ..Redshift::default() },
             wire: None,
             workers: [idle.clone(), idle],
