@@ -2,12 +2,16 @@
 //!
 //! Only in a test build (feature `failpoints`): the ports are wrapped where they are made, so what ships holds no call of it.
 //! Every effect goes through a port, so an effect is a port's call, and its name is made here, from what the call says:
-//! [`Effect`] lists them all. What a process does at which effect stands in the folder `$TIDEMARK_FAILPOINTS/<stack>`:
+//! [`NAMES`] lists them all. What a process does at which effect stands in the folder `$TIDEMARK_FAILPOINTS/<stack>`:
 //!
 //! - `plan`: a line per failpoint, `<before|after> <kill|stop|pass> <effect>`. Only the first line is armed, for whichever
 //!   process meets it first, and is gone then: `pass` does nothing but let the next line become the first.
 //! - `fired`: a line per failpoint that fired, `<milliseconds since 1970> <process> <before|after> <action> <effect>`.
 //! - `trace`: where this file is there, the name of each effect is added to it, in the order in which they are met.
+
+mod names;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::fs::{self, OpenOptions};
@@ -30,6 +34,8 @@ use tidemark_engine::ports::{
     PartitionQueue, QueueError, StateError, StateStore, StatementResult, Submission, Warehouse, WarehouseError,
     Written,
 };
+
+pub use names::NAMES;
 
 /// The folder of plans, in the environment of a test build.
 pub const FOLDER: &str = "TIDEMARK_FAILPOINTS";
@@ -77,7 +83,10 @@ impl<'a> Effect<'a> {
             return Self::Write(if first.key.sk.starts_with("BATCH#") { "story" } else { "dataset" });
         }
         if first.changes.iter().any(|change| matches!(change, Change::Add("marked", _))) {
-            let replayed = first.conditions.iter().any(|c| matches!(c, Condition::Equals("marked", _)));
+            let replayed = first
+                .conditions
+                .iter()
+                .any(|c| matches!(c, Condition::Equals("marked", _) | Condition::Absent("marked")));
             return Self::Write(if replayed { "replay" } else { "mark" });
         }
         let again = first.conditions.iter().any(|c| matches!(c, Condition::Greater("marked", _)));

@@ -90,6 +90,8 @@ async fn crash(arguments: &Arguments) -> Result<bool> {
     let mut lanes = try_join_all((0..arguments.lanes.max(1)).map(|_| Lane::open(TIMEOUT_SECONDS))).await?;
     let mut zombies = Lane::open(ZOMBIE_TIMEOUT_SECONDS).await?;
     let traces = traces(&mut lanes).await?;
+    let not_met = points::not_met(&traces)?;
+    println!("effects that no scenario makes: {}", not_met.join(", "));
     let (mut ordinary, mut stopped) = points(&traces)?;
     for points in [&mut ordinary, &mut stopped] {
         points.retain(|point| format!("{} {point}", point.scenario.name()).contains(&arguments.only));
@@ -108,7 +110,7 @@ async fn crash(arguments: &Arguments) -> Result<bool> {
         }
     }
     let figures = Figures::of(&rows);
-    report::write(&path, &rows, &figures)?;
+    report::write(&path, &rows, &figures, &not_met)?;
     println!("report: {}, {:.0} s", path.display(), began.elapsed().as_secs_f64());
     println!("{}", figures.line());
     Ok(closed && figures.points > 0 && figures.right == figures.points)

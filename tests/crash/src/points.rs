@@ -1,10 +1,26 @@
 //! Which points there are: every effect that a scenario makes, as its trace tells, so that none is forgotten.
+//!
+//! What effects there are at all stands in one list, the functions' own. It is read as source: the feature that compiles
+//! failpoints in would be switched on for everything that is built at once with this.
+
+#[path = "../../../shared/aws/src/failpoints/names.rs"]
+mod names;
 
 use std::collections::BTreeSet;
 use std::fmt;
 
+use anyhow::{Result, ensure};
+
 use crate::plan::{At, Moment};
 use crate::scenario::Scenario;
+
+/// The failpoints that no scenario comes by; an effect that isn't listed is an error.
+pub(crate) fn not_met(traces: &[(Scenario, Vec<String>)]) -> Result<Vec<&'static str>> {
+    let met: BTreeSet<&str> = traces.iter().flat_map(|(_, effects)| effects).map(String::as_str).collect();
+    let unlisted: Vec<&&str> = met.iter().filter(|effect| !names::NAMES.contains(effect)).collect();
+    ensure!(unlisted.is_empty(), "failpoints that aren't listed: {unlisted:?}");
+    Ok(names::NAMES.into_iter().filter(|name| !met.contains(name)).collect())
+}
 
 /// How a point fails.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -75,9 +75,9 @@ impl Figures {
     }
 }
 
-/// Writes the report.
-pub(crate) fn write(path: &Path, rows: &[Row], figures: &Figures) -> Result<()> {
-    let report = json!({ "figures": figures, "points": rows });
+/// Writes the report: the figures, a row a point, and the effects that no scenario makes.
+pub(crate) fn write(path: &Path, rows: &[Row], figures: &Figures, not_met: &[&str]) -> Result<()> {
+    let report = json!({ "figures": figures, "points": rows, "effects_not_made": not_met });
     fs::write(path, format!("{report:#}\n")).with_context(|| format!("cannot write {}", path.display()))
 }
 

@@ -106,7 +106,7 @@ pub struct World {
 impl World {
     /// A world of this many partitions.
     pub fn new(partitions: u32, definition: Definition, seed: u64, flaw: Option<Flaw>) -> Self {
-        let clock = ManualClock::new(Timestamp::from_second(1_793_000_000).unwrap(), seed);
+        let clock = ManualClock::new(Timestamp::new(1_793_000_000, 987_654_321).unwrap(), seed);
         let objects = MemoryObjects::new(clock.clone(), &["lake", "control"]);
         let (state, warehouse) =
             (MemoryState::new(clock.clone()), MemoryWarehouse::new(clock.clone(), objects.clone()));

@@ -67,7 +67,7 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) async fn new(toml: &str) -> Self {
-        let clock = ManualClock::new(Timestamp::from_second(1_793_000_000).unwrap(), 1);
+        let clock = ManualClock::new(Timestamp::new(1_793_000_000, 987_654_321).unwrap(), 1);
         let objects = MemoryObjects::new(clock.clone(), &["lake", "control"]);
         let definition = parse(toml).unwrap().remove(0);
         let world = Self {
