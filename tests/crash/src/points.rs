@@ -4,6 +4,7 @@
 //! failpoints in would be switched on for everything that is built at once with this.
 
 #[path = "../../../shared/aws/src/failpoints/names.rs"]
+#[expect(unreachable_pub, reason = "its own crate exports it")]
 mod names;
 
 use std::collections::BTreeSet;
