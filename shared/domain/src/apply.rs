@@ -265,7 +265,10 @@ pub fn in_lookback(definition: &Definition, partition: &Partition, now: Timestam
         return true;
     };
     let first: Date = TimeZone::UTC.to_datetime(now.saturating_sub(lookback).unwrap_or(Timestamp::MIN)).date();
-    let day = partition.values.iter().find_map(|value| match value {
+    let day = definition.parts.iter().zip(&partition.values).find_map(|(part, value)| match value {
+        _ if let Some(Ok(range)) = part.range.as_ref().map(|range| range.bounds(value)) => {
+            Some(range.before.checked_sub(SignedDuration::from_secs(1)).unwrap_or(range.before).date())
+        }
         PartitionValue::Date(day) => Some(*day),
         PartitionValue::Timestamp(moment) => Some(moment.date()),
         PartitionValue::Integer(_) | PartitionValue::Text(_) => None,

@@ -55,6 +55,9 @@ pub enum BadValue {
     /// To Redshift it equals the same text without the blanks.
     #[error("ends in a blank, which Redshift doesn't tell from the same text without it")]
     TrailingBlank,
+    /// The hour or day that the clocks of the part's time zone skip.
+    #[error("never occurs: the clocks of its time zone skip it")]
+    Skipped,
 }
 
 impl PartitionValue {

@@ -66,9 +66,16 @@ impl Combination {
             self.format.name(),
             self.mode.keys(),
         )];
-        tables.extend(self.layout.parts.iter().map(|Part { name: part, kind, column, in_files, .. }| {
-            format!("\n[{name}.partition.{part}]\ntype = \"{kind}\"\ncolumn = \"{column}\"\nin_files = {in_files}\n")
-        }));
+        tables.extend(self.layout.parts.iter().map(
+            |Part { name: part, kind, column, in_files, range, .. }| match range {
+                Some(keys) => {
+                    format!("\n[{name}.partition.{part}]\ntype = \"{kind}\"\nrange_of = \"{column}\"\n{keys}")
+                }
+                None => format!(
+                    "\n[{name}.partition.{part}]\ntype = \"{kind}\"\ncolumn = \"{column}\"\nin_files = {in_files}\n"
+                ),
+            },
+        ));
         if self.format == Format::Csv {
             let compression = self.compression.name();
             tables.push(format!("\n[{name}.csv]\nignore_header = 1\ncompression = \"{compression}\"\n"));

@@ -27,12 +27,25 @@ pub(crate) struct Part {
     pub(crate) column: &'static str,
     pub(crate) sql: Type,
     pub(crate) in_files: bool,
+    /// Where its rows are those of a range of the column: the keys that say so.
+    pub(crate) range: Option<&'static str>,
     /// What the column holds in the partition, and in its neighbour, as text.
     pub(crate) value: [&'static str; 2],
 }
 
 const fn part(name: &'static str, kind: &'static str, sql: Type, value: [&'static str; 2]) -> Part {
-    Part { name, kind, column: name, sql, in_files: false, value }
+    Part { name, kind, column: name, sql, in_files: false, range: None, value }
+}
+
+/// A part whose rows lie in a range of the column `moment`, which the files hold.
+const fn range(
+    name: &'static str,
+    kind: &'static str,
+    keys: &'static str,
+    sql: Type,
+    value: [&'static str; 2],
+) -> Part {
+    Part { name, kind, column: "moment", sql, in_files: true, range: Some(keys), value }
 }
 
 pub(crate) const LAYOUTS: &[Layout] = &[
@@ -121,5 +134,62 @@ pub(crate) const LAYOUTS: &[Layout] = &[
         partition: "region=a+b%2541 c/dt=2026-11-01",
         elsewhere: "data/a+b/dt=2026-11-01/",
         neighbour: "region=a+b/dt=2026-11-01",
+    },
+    Layout {
+        name: "rangeday",
+        levels: "dt={dt}/",
+        parts: &[range(
+            "dt",
+            "date",
+            "grain = \"day\"\ntimezone = \"Europe/Berlin\"\n",
+            Type::Timestamp,
+            ["2026-10-25 22:59:59", "2026-10-25 23:00:00"],
+        )],
+        spellings: &["dt=2026-10-25/"],
+        partition: "dt=2026-10-25",
+        elsewhere: "dt=2026-10-26/",
+        neighbour: "dt=2026-10-26",
+    },
+    Layout {
+        name: "rangetwice",
+        levels: "{yyyy}/{mm}/{dd}/{hh}/",
+        parts: &[range(
+            "hour",
+            "timestamp",
+            "timezone = \"Europe/Berlin\"\n",
+            Type::TimestampTz,
+            ["2026-10-25 01:59:59+00", "2026-10-25 02:00:00+00"],
+        )],
+        spellings: &["2026/10/25/02/", "2026/10/25/2/"],
+        partition: "hour=2026-10-25T02:00:00",
+        elsewhere: "2026/10/25/03/",
+        neighbour: "hour=2026-10-25T03:00:00",
+    },
+    Layout {
+        name: "rangemonth",
+        levels: "year={yyyy}/month={mm}/{dd}/",
+        parts: &[range("month", "date", "grain = \"month\"\n", Type::Date, ["2028-02-29", "2028-03-01"])],
+        spellings: &["year=2028/month=02/01/", "year=2028/month=2/29/"],
+        partition: "month=2028-02-01",
+        elsewhere: "year=2028/month=03/01/",
+        neighbour: "month=2028-03-01",
+    },
+    Layout {
+        name: "rangeyear",
+        levels: "region={region}/year={year}/",
+        parts: &[
+            part("region", "text", Type::Varchar(40), ["eu", "eu"]),
+            range(
+                "year",
+                "date",
+                "grain = \"year\"\n",
+                Type::Timestamp,
+                ["2026-12-31 23:59:59", "2027-01-01 00:00:00"],
+            ),
+        ],
+        spellings: &["region=eu/year=2026/", "region=eu/year=2026-07-01/"],
+        partition: "region=eu/year=2026-01-01",
+        elsewhere: "region=eu/year=2027/",
+        neighbour: "region=eu/year=2027-01-01",
     },
 ];

@@ -74,7 +74,7 @@ pub(crate) fn part_cell(text: &str, kind: Type) -> Cell {
     match kind {
         Type::Date => text.parse().map_or(Cell::Null, Cell::Date),
         Type::SmallInt | Type::Integer | Type::BigInt => text.parse().map_or(Cell::Null, Cell::Int),
-        Type::Timestamp => text.parse().map_or(Cell::Null, Cell::Timestamp),
+        Type::Timestamp | Type::TimestampTz => text.trim_end_matches("+00").parse().map_or(Cell::Null, Cell::Timestamp),
         _ => Cell::Text(text.to_owned()),
     }
 }

@@ -174,7 +174,11 @@ pub fn foreign_rows(
 
 /// What is wrong with the width of its statements, for the widest partition there may be.
 pub fn width_problem(definition: &Definition) -> Result<Option<String>, SqlError> {
+    // A range needs an end, which the last of all days hasn't.
+    let last = jiff::civil::Date::constant(9998, 12, 31);
     let values = definition.parts.iter().map(|part| match part.kind {
+        PartKind::Date if part.range.is_some() => PartitionValue::Date(last),
+        PartKind::Timestamp if part.range.is_some() => PartitionValue::Timestamp(last.at(23, 0, 0, 0)),
         PartKind::Date => PartitionValue::Date(jiff::civil::Date::MAX),
         PartKind::Integer => PartitionValue::Integer(i64::MIN),
         // A quote is doubled.

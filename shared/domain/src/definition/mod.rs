@@ -10,6 +10,7 @@ mod parse;
 mod partition;
 mod parts;
 mod problem;
+mod range;
 mod reader;
 mod root;
 mod text;
@@ -21,11 +22,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::DatasetName;
 use crate::layout::Layout;
+use crate::object_key::value_decoded;
+use crate::partition_value::{BadValue, PartitionValue};
 
 pub use expression::Expression;
 pub use parse::{Checks, parse, parse_with};
 pub use partition::NotAPartition;
 pub use problem::{Flaw, Problem};
+pub use range::{Bounds, Grain, Range, Zone};
 
 /// One dataset: one S3 root with a layout, feeding one target table.
 #[derive(Debug, Clone, PartialEq)]
@@ -202,10 +206,41 @@ pub struct Part {
     pub name: String,
     /// How its text is read.
     pub kind: PartKind,
-    /// The target column that equals its value for every row of the partition.
+    /// The target column that equals its value for every row of the partition, or lies in its range.
     pub column: ColumnName,
     /// Whether the files hold the column; else the value is written from the path.
     pub in_files: bool,
+    /// The range of moments in the column that its value stands for; `None`: the column equals the value. Only with `in_files`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range: Option<Range>,
+}
+
+impl Part {
+    /// Reads a value that is not encoded any more: what the partition is called that holds it.
+    pub fn read(&self, text: &str) -> Result<PartitionValue, BadValue> {
+        let Some(range) = &self.range else {
+            return PartitionValue::parse(self.kind, text);
+        };
+        let whole = match (range.grain, text.len()) {
+            (Grain::Month, 7) => format!("{text}-01"),
+            (Grain::Year, 4) => format!("{text}-01-01"),
+            _ => text.to_owned(),
+        };
+        range.holding(PartitionValue::parse(self.kind, &whole)?)
+    }
+
+    /// Reads a value as it stands in a `key=value` segment or in a canonical name: percent-decoded, once.
+    pub fn read_encoded(&self, text: &str) -> Result<PartitionValue, BadValue> {
+        self.read(&value_decoded(text).map_err(|_| BadValue::Text)?)
+    }
+
+    /// The partition that holds a date or moment that was read in pieces.
+    pub(crate) fn holding(&self, value: PartitionValue) -> Result<PartitionValue, BadValue> {
+        match &self.range {
+            Some(range) => range.holding(value),
+            None => Ok(value),
+        }
+    }
 }
 
 /// How a part's text is read.

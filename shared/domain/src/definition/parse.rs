@@ -10,8 +10,8 @@ use toml_edit::Document;
 use super::problem::{Problem, Problems};
 use super::reader::{At, Reader};
 use super::{
-    Column, ColumnName, Concurrency, Definition, EmptySource, Expression, Flaw, Format, Interval, Part, PartKind, Root,
-    SqlType, TableName, Tolerance, WriteMode, options, parts,
+    Column, ColumnName, Concurrency, Definition, EmptySource, Expression, Flaw, Format, Grain, Interval, Part,
+    PartKind, Root, SqlType, TableName, Tolerance, WriteMode, options, parts,
 };
 use crate::id::DatasetName;
 use crate::layout::Layout;
@@ -27,7 +27,7 @@ const DEFAULT_LOOKBACK: Duration = Duration::from_secs(3 * DAY);
 const DEFAULT_LOAD_WINDOW: Duration = Duration::from_mins(30);
 
 /// Keys of a dataset that are known and refused by name.
-const LATER: &[&str] = &["timezone", "range_of", "grain", "orc", "json", "avro", "parquet"];
+const LATER: &[&str] = &["orc", "json", "avro", "parquet"];
 
 /// What only the place of deployment knows.
 #[derive(Debug, Clone, Default)]
@@ -327,8 +327,19 @@ impl Columns {
     }
 
     fn check_part(&self, table: &Reader<'_, '_>, part: &Part, span: &Range<usize>) {
-        let Part { name, column, kind, in_files } = part;
+        let Part { name, column, kind, in_files, range } = part;
         let flaw = match (in_files, self.find(column)) {
+            (true, None) if self.complete && range.is_some() => Flaw::new(
+                format!("`range_of` of part `{name}` is `{column}`, which is no column of the files"),
+                "name one of `columns`",
+            ),
+            (true, Some(found)) if let Some(range) = range => match misfit(range, found.sql_type) {
+                Some(remedy) => Flaw::new(
+                    format!("column `{column}` is {}, which has no range of part `{name}`", found.sql_type),
+                    remedy,
+                ),
+                None => return,
+            },
             (false, Some(_)) => Flaw::new(
                 format!("column `{column}` of part `{name}` is in `columns`, but `in_files` is false"),
                 "write `in_files = true` if the files hold it, else take it out of `columns`",
@@ -358,6 +369,18 @@ fn holds(column: SqlType, part: PartKind) -> bool {
         PartKind::Integer => matches!(column, SqlType::SmallInt | SqlType::Integer | SqlType::BigInt),
         PartKind::Text => matches!(column, SqlType::Char(_) | SqlType::Varchar(_)),
         PartKind::Timestamp => column == SqlType::Timestamp,
+    }
+}
+
+/// What to do where a column of this type has no such range.
+fn misfit(range: &super::Range, column: SqlType) -> Option<&'static str> {
+    match column {
+        SqlType::Date if range.timezone.is_some() => {
+            Some("take `timezone` out: a date has no moment; or name a timestamp or timestamptz")
+        }
+        SqlType::Date if range.grain == Grain::Hour => Some("name a timestamp or timestamptz: a date has no hours"),
+        SqlType::Date | SqlType::Timestamp | SqlType::TimestampTz => None,
+        _ => Some("name a date, timestamp or timestamptz"),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{Definition, Part};
 use crate::id::PartitionName;
 use crate::layout::{Unroutable, named};
-use crate::partition_value::{BadValue, Partition, PartitionValue};
+use crate::partition_value::{BadValue, Partition};
 
 impl Definition {
     /// The partition of an object, by its key without the root.
@@ -23,7 +23,7 @@ impl Definition {
         for (part, text) in self.parts.iter().zip(texts) {
             let text =
                 text.strip_prefix(part.name.as_str()).and_then(|rest| rest.strip_prefix('=')).ok_or_else(shape)?;
-            let value = PartitionValue::parse_encoded(part.kind, text);
+            let value = part.read_encoded(text);
             let bad = |why| NotAPartition::Value { part: part.name.clone(), text: text.to_owned(), why };
             values.push(value.map_err(bad)?);
         }

@@ -122,9 +122,6 @@ order_by = "updated_at"
 
 [orders.partition.dt]
 type = "date"
-range_of = "ordered_at"
-grain = "day"
-timezone = "Europe/Berlin"
 
 [orders.select]
 customer = "lower(trim(customer))"
@@ -138,13 +135,10 @@ truncatecolumns = true
         5:10: `format = "orc"` is not supported yet; write "parquet" or "csv"
         7:31: type `super` is not supported yet; leave such columns to another table
         9:9: `write = "upsert"`, but `order_id` of the `key` may be null; add it to `required`
-        14:1: `range_of` is not supported yet; take it out
-        15:1: `grain` is not supported yet; take it out
-        16:1: `timezone` is not supported yet; take it out
-        19:12: `lower(trim(customer))` names `customer`, which is no column of the files; write one scalar expression over `columns`, such as "lower(trim(customer))"
-        22:15: `compression = "zstd"` is not supported yet; write "gzip" or "none"
-        23:1: `dateformat` is not supported yet; take it out
-        24:1: `truncatecolumns` is not supported yet; take it out"#]];
+        16:12: `lower(trim(customer))` names `customer`, which is no column of the files; write one scalar expression over `columns`, such as "lower(trim(customer))"
+        19:15: `compression = "zstd"` is not supported yet; write "gzip" or "none"
+        20:1: `dateformat` is not supported yet; take it out
+        21:1: `truncatecolumns` is not supported yet; take it out"#]];
     expected.assert_eq(&problems(text).join("\n"));
 }
 
@@ -256,6 +250,103 @@ fn layout_and_parts_must_fit() {
             ),
             layout("dt={dt}/", "[orders.partition.dt]\ntype = \"date\"\n[orders.partition.mm]\ntype = \"integer\"\n"),
             layout("dt={dt}/", ""),
+        ]
+        .join("\n--\n"),
+    );
+}
+
+/// `ORDERS` with these lines instead of the part's.
+fn with_part(layout: &str, lines: &str) -> String {
+    let text = changed("dt={dt}/", layout);
+    let (head, _) = text.split_once("[orders.partition.dt]").unwrap();
+    format!("{head}[orders.partition.dt]\n{lines}\n")
+}
+
+#[test]
+fn a_range_has_the_grain_of_its_type_and_is_written_in_one_way() {
+    let short = one(&with_part("dt={dt}/", "type = \"date\"\nrange_of = \"Ordered_At\""));
+    let long = "type = \"date\"\nrange_of = \"ordered_at\"\ngrain = \"day\"\ntimezone = \"etc/utc\"\nin_files = true";
+    assert_eq!(short, one(&with_part("dt={dt}/", long)));
+    assert!(short.to_text().ends_with(
+        "[orders.partition.dt]\ntype = \"date\"\nrange_of = \"ordered_at\"\ngrain = \"day\"\n\n[orders.tolerance]\n\
+         row_variance = 0\nrejected_rows = 0\nduplicate_keys = 0\nmissing_objects = \"told\"\nempty_source = \"refuse\"\n\
+         row_drop = \"10%\"\nforeign_rows = \"refuse\"\npatience = \"15m\"\n"
+    ));
+    let berlin = "type = \"timestamp\"\nrange_of = \"ordered_at\"\ntimezone = \"europe/berlin\"";
+    let berlin = one(&with_part("{yyyy}/{mm}/{dd}/{hh}/", berlin));
+    let range = berlin.parts[0].range.as_ref().unwrap();
+    assert_eq!((range.grain, berlin.parts[0].in_files), (Grain::Hour, true));
+    assert_eq!(one(&berlin.to_text()), berlin);
+    let stored = serde_json::to_string(&berlin.parts[0]).unwrap();
+    assert_eq!(
+        stored,
+        r#"{"name":"dt","kind":"timestamp","column":"ordered_at","in_files":true,"range":{"grain":"hour","timezone":"Europe/Berlin"}}"#
+    );
+    assert_eq!(serde_json::from_str::<Part>(&stored).unwrap(), berlin.parts[0]);
+}
+
+#[test]
+fn a_change_of_a_range_changes_what_a_partition_owns() {
+    let of = |lines: &str| one(&with_part("dt={dt}/", &format!("type = \"date\"\n{lines}")));
+    let day = of("range_of = \"ordered_at\"");
+    for other in [
+        "column = \"dt\"",
+        "range_of = \"ordered_at\"\ngrain = \"month\"",
+        "range_of = \"ordered_at\"\ntimezone = \"Europe/Berlin\"",
+    ] {
+        assert_ne!(of(other).owns_hash_part(), day.owns_hash_part(), "{other}");
+        assert_ne!(of(other).rows_hash_part(), day.rows_hash_part(), "{other}");
+        assert_ne!(of(other).hash(), day.hash(), "{other}");
+    }
+}
+
+#[test]
+fn a_range_that_would_mean_nothing_is_refused() {
+    let told = |layout: &str, lines: &str| problems(&with_part(layout, lines)).join("\n");
+    let dates = |layout: &str, lines: &str| {
+        problems(&with_part(layout, lines).replace("ordered_at timestamp", "ordered_at date")).join("\n")
+    };
+    let expected = expect_test::expect![[r#"
+        13:9: `grain` of part `dt` says nothing without `range_of`; add `range_of` with a column of the files, or take it out
+        14:12: `timezone` of part `dt` says nothing without `range_of`; add `range_of` with a column of the files, or take it out
+        --
+        13:12: part `dt` has a `range_of`, but `in_files` is false; take `in_files` out: the column is one of the files
+        14:10: part `dt` has both `column` and `range_of`; leave one: its column equals the value, or lies in its range
+        --
+        13:12: `range_of` of part `dt` is `seen_at`, which is no column of the files; name one of `columns`
+        14:12: time zone "Berlin" is unknown; write a name of the IANA database, such as "Europe/Berlin"
+        --
+        14:9: `grain` of part `dt`: a date begins no hour; write "hour" for a timestamp; "day", "month" or "year" for a date
+        --
+        14:9: `grain` of part `dt`: a timestamp begins an hour; write "hour" for a timestamp; "day", "month" or "year" for a date
+        --
+        13:12: part `dt` has a `range_of`, but is no date or timestamp; write `type = "date"` or `type = "timestamp"`
+        --
+        14:9: `grain` is "week"; write "hour" or "day" or "month" or "year"
+        --
+        13:12: column `ordered_at` is date, which has no range of part `dt`; take `timezone` out: a date has no moment; or name a timestamp or timestamptz
+        --
+        13:12: column `ordered_at` is date, which has no range of part `dt`; name a timestamp or timestamptz: a date has no hours
+        --
+        11:1: the layout's date pieces don't make the type of part `dt`; add `{dd}/` to the layout, or write `range_of` with `grain = "month"`, or read the levels as integers, such as `year={year}/`
+        --
+        13:12: the layout's date pieces don't make the range of part `dt`; add `{mm}/{dd}/` to the layout, or write `range_of` with `grain = "year"`, or read the level as an integer, such as `{year}/`
+        --
+        13:12: the layout's date pieces don't make the range of part `dt`; write `grain = "month"`, or take `{dd}/` and what is below out of the layout"#]];
+    expected.assert_eq(
+        &[
+            told("dt={dt}/", "type = \"date\"\ngrain = \"day\"\ntimezone = \"Europe/Berlin\""),
+            told("dt={dt}/", "type = \"date\"\nrange_of = \"ordered_at\"\ncolumn = \"dt\"\nin_files = false"),
+            told("dt={dt}/", "type = \"date\"\nrange_of = \"seen_at\"\ntimezone = \"Berlin\""),
+            told("dt={dt}/", "type = \"date\"\nrange_of = \"ordered_at\"\ngrain = \"hour\""),
+            told("dt={dt}/", "type = \"timestamp\"\nrange_of = \"ordered_at\"\ngrain = \"day\""),
+            told("dt={dt}/", "type = \"integer\"\nrange_of = \"ordered_at\""),
+            told("dt={dt}/", "type = \"date\"\nrange_of = \"amount\"\ngrain = \"week\""),
+            dates("dt={dt}/", "type = \"date\"\nrange_of = \"ordered_at\"\ntimezone = \"Europe/Berlin\""),
+            dates("dt={dt}/", "type = \"timestamp\"\nrange_of = \"ordered_at\""),
+            told("{yyyy}/{mm}/", "type = \"date\""),
+            told("{yyyy}/", "type = \"date\"\nrange_of = \"ordered_at\"\ngrain = \"month\""),
+            told("{yyyy}/{mm}/{dd}/", "type = \"date\"\nrange_of = \"ordered_at\"\ngrain = \"year\""),
         ]
         .join("\n--\n"),
     );

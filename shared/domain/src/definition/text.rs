@@ -119,8 +119,16 @@ impl Definition {
         for part in &self.parts {
             text.table(format_args!("{}.partition.{}", self.name, part.name));
             text.word("type", part.kind);
-            text.word("column", &part.column);
-            text.plain("in_files", part.in_files);
+            let Some(range) = &part.range else {
+                text.word("column", &part.column);
+                text.plain("in_files", part.in_files);
+                continue;
+            };
+            text.word("range_of", &part.column);
+            text.word("grain", range.grain);
+            if let Some(zone) = &range.timezone {
+                text.word("timezone", zone);
+            }
         }
     }
 

@@ -2,7 +2,8 @@
 //!
 //! A layout is a row of levels, each ending in `/`: a literal (`data/`), a value (`dt={dt}/`, or the bare `{dt}/`), or a
 //! piece of a date (`{yyyy}/{mm}/{dd}/`, also `year={yyyy}/`). The pieces together make the one part that no level names:
-//! of type `date`, or with `{hh}` of type `timestamp`. With `{hh}` and type `date` the hours are only folders of the day.
+//! of type `date`, or with `{hh}` of type `timestamp`. With `{hh}` and type `date` the hours are only folders of the day; so
+//! are the days of a month, for a part of that grain, which needs no `{dd}`.
 //! It may end in `*.parquet`: then only objects with that ending are data.
 
 mod parse;
@@ -11,6 +12,8 @@ mod route;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+
+use crate::definition::Grain;
 
 pub(crate) use parse::is_part_name;
 pub use route::Unroutable;
@@ -70,9 +73,15 @@ impl Layout {
         self.slots().any(|slot| *slot == Slot::Year)
     }
 
-    /// Whether there is an `{hh}`.
-    pub fn has_hour(&self) -> bool {
-        self.slots().any(|slot| *slot == Slot::Hour)
+    /// How much time the pieces of the date tell apart; `None` where there are none.
+    pub fn date_grain(&self) -> Option<Grain> {
+        let grains = [
+            (Slot::Hour, Grain::Hour),
+            (Slot::Day, Grain::Day),
+            (Slot::Month, Grain::Month),
+            (Slot::Year, Grain::Year),
+        ];
+        grains.into_iter().find(|(piece, _)| self.slots().any(|slot| slot == piece)).map(|(_, grain)| grain)
     }
 
     /// How many named parts stand before the first piece of the date: its place among the parts.

@@ -40,8 +40,9 @@ impl Layout {
                 flaws.push(Flaw::new(format!("the layout has `{{{slot}}}` twice"), "name each part once"));
             }
         }
-        if slots.iter().any(|slot| !matches!(slot, Slot::Part(_))) {
-            for needed in [Slot::Year, Slot::Month, Slot::Day].iter().filter(|needed| !slots.contains(needed)) {
+        let pieces = [Slot::Year, Slot::Month, Slot::Day, Slot::Hour];
+        if let Some(finest) = pieces.iter().rposition(|piece| slots.contains(&piece)) {
+            for needed in pieces[..finest].iter().filter(|needed| !slots.contains(needed)) {
                 let remedy = format!("add `{{{needed}}}/`, or read the levels as integers, such as `year={{year}}/`");
                 flaws.push(Flaw::new(format!("the layout's date has no `{{{needed}}}`"), remedy));
             }
@@ -173,7 +174,8 @@ mod tests {
             ("/dt={dt}/", "the layout has an empty level"),
             ("dt={dt}//hour={hour}/", "the layout has an empty level"),
             ("dt={dt}/{dt}/", "the layout has `{dt}` twice"),
-            ("{yyyy}/{mm}/", "the layout's date has no `{dd}`"),
+            ("{yyyy}/{mm}/{hh}/", "the layout's date has no `{dd}`"),
+            ("{yyyy}/{dd}/", "the layout's date has no `{mm}`"),
             ("{dt}{hour}/", "the level `{dt}{hour}` is no placeholder with at most a key before it"),
             ("dt-{dt}/", "the level `dt-{dt}` is no placeholder with at most a key before it"),
             ("={dt}/", "the level `={dt}` is no placeholder with at most a key before it"),

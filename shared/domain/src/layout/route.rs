@@ -8,7 +8,7 @@ use std::fmt;
 use jiff::civil::{Date, DateTime};
 
 use super::{Layout, Level, Slot};
-use crate::definition::{Part, PartKind};
+use crate::definition::{Grain, Part, PartKind};
 use crate::id::PartitionName;
 use crate::object_key::{HIVE_NULL, TableFormat, is_hidden, is_hidden_folder, value_decoded};
 use crate::partition_value::{BadValue, Partition, PartitionValue, canonical_name, civil_date, digits, moment};
@@ -83,14 +83,14 @@ impl Unroutable {
             Self::Value { why: BadValue::Timestamp, .. } => "impossible_timestamp",
             Self::Value { why: BadValue::Text, .. } => "impossible_text",
             Self::Value { why: BadValue::TrailingBlank, .. } => "trailing_blank",
+            Self::Value { why: BadValue::Skipped, .. } => "skipped_by_clocks",
             Self::NameTooLong(_) => "name_too_long",
             Self::OtherSuffix(_) => "other_suffix",
         }
     }
 }
 
-/// The pieces of a date as far as they were read.
-#[derive(Default)]
+/// The pieces of a date as far as they were read; those that the layout doesn't have stay at the beginning of what it has.
 struct Pieces {
     year: i16,
     month: i16,
@@ -148,15 +148,19 @@ impl Layout {
             return false;
         };
         if matches!(slot, Slot::Part(_)) {
-            return read_value(part.kind, key.is_some(), text).as_ref() == Ok(value);
+            return read_value(part, key.is_some(), text).as_ref() == Ok(value);
         }
         let (Ok(piece), Some(at)) = (read_piece(slot, key.is_some(), text), moment_of(value)) else {
             return false;
         };
+        let grain = part.range.as_ref().map(|range| range.grain);
         match slot {
             Slot::Part(_) => false,
             Slot::Year => piece == at.year(),
+            // What is finer than the part is only a folder of it, but must make a date all the same.
+            Slot::Month if grain == Some(Grain::Year) => civil_date(at.year(), piece, 1).is_some(),
             Slot::Month => piece == i16::from(at.month()),
+            Slot::Day if grain == Some(Grain::Month) => civil_date(at.year(), at.month().into(), piece).is_some(),
             Slot::Day => piece == i16::from(at.day()),
             Slot::Hour => part.kind == PartKind::Date || piece == i16::from(at.hour()),
         }
@@ -194,7 +198,7 @@ impl Layout {
 
     fn partition(&self, parts: &[Part], folders: &[&str]) -> Result<Partition, Unroutable> {
         let mut values: Vec<Option<PartitionValue>> = vec![None; parts.len()];
-        let mut pieces = Pieces::default();
+        let mut pieces = Pieces { year: 0, month: 1, day: 1, hour: 0 };
         for (level, segment) in self.levels.iter().zip(folders) {
             let Level::Value { key, slot } = level else {
                 if *level == Level::Literal((*segment).to_owned()) {
@@ -207,7 +211,7 @@ impl Layout {
             let part = &parts[place];
             let bad = |why| Unroutable::Value { part: part.name.clone(), text: text.to_owned(), why };
             if matches!(slot, Slot::Part(_)) {
-                values[place] = Some(read_value(part.kind, key.is_some(), text).map_err(bad)?);
+                values[place] = Some(read_value(part, key.is_some(), text).map_err(bad)?);
                 continue;
             }
             let piece = read_piece(slot, key.is_some(), text).map_err(bad)?;
@@ -261,7 +265,11 @@ impl Pieces {
                 .ok_or(BadValue::Timestamp),
             _ => date.filter(|_| self.hour < 24).map(PartitionValue::Date).ok_or(BadValue::Date),
         };
-        value.map_err(|why| Unroutable::Value { part: part.name.clone(), text: self.to_string(), why })
+        value.and_then(|value| part.holding(value)).map_err(|why| Unroutable::Value {
+            part: part.name.clone(),
+            text: self.to_string(),
+            why,
+        })
     }
 }
 
@@ -292,8 +300,8 @@ fn value_text<'s>(key: Option<&str>, segment: &'s str) -> Option<&'s str> {
 }
 
 /// A `key=value` is percent-decoded, once; a bare folder never.
-fn read_value(kind: PartKind, keyed: bool, text: &str) -> Result<PartitionValue, BadValue> {
-    if keyed { PartitionValue::parse_encoded(kind, text) } else { PartitionValue::parse(kind, text) }
+fn read_value(part: &Part, keyed: bool, text: &str) -> Result<PartitionValue, BadValue> {
+    if keyed { part.read_encoded(text) } else { part.read(text) }
 }
 
 /// Four digits of a year, one or two of a month, day or hour. Whether they make a date is seen once all are there.

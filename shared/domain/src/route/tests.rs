@@ -424,3 +424,70 @@ fn who_is_gone_from_the_file_is_remembered_until_it_returns() {
     assert_eq!(serde_json::from_str::<Catalog>(&text).unwrap(), gone);
     assert_eq!(gone.claim("lake", "raw/orders/dt=2026-11-01/a"), Claim::Unclaimed);
 }
+
+/// A definition of one part `dt` that is a range of `seen_at`.
+fn ranged(layout: &str, part: &str) -> Definition {
+    let text = format!(
+        "[orders]\nsource = \"s3://lake/\"\nlayout = \"{layout}\"\nformat = \"parquet\"\ntarget = \"sales.orders\"\n\
+         columns = [\"seen_at timestamp\"]\n[orders.partition.dt]\nrange_of = \"seen_at\"\n{part}\n"
+    );
+    parse(&text).unwrap_or_else(|problems| panic!("{problems:?}")).remove(0)
+}
+
+#[test]
+fn folders_finer_than_the_grain_are_of_one_partition() {
+    let month = "type = \"date\"\ngrain = \"month\"";
+    for (layout, part, keys) in [
+        ("month={dt}/", month, ["month=2026-02/p", "month=2026-02-01/p", "month=2026-02-28/p"]),
+        ("{yyyy}/{mm}/", month, ["2026/02/p", "2026/2/p", "2026/02/q"]),
+        ("{yyyy}/{mm}/{dd}/", month, ["2026/02/01/p", "2026/2/28/p", "2026/02/3/p"]),
+        ("year={dt}/", "type = \"date\"\ngrain = \"year\"", ["year=2026/p", "year=2026-01-01/p", "year=2026-12-31/p"]),
+        ("{yyyy}/{mm}/", "type = \"date\"\ngrain = \"year\"", ["2026/01/p", "2026/1/p", "2026/12/p"]),
+        (
+            "at={dt}/",
+            "type = \"timestamp\"",
+            ["at=2026-11-01 07%3A00/p", "at=2026-11-01T07%3A30/p", "at=2026-11-01 07%3A59%3A59/p"],
+        ),
+    ] {
+        let definition = ranged(layout, part);
+        let catalog = Catalog::of(&[definition.clone()]);
+        let names: Vec<String> = keys.iter().map(|key| label(&catalog, key)).collect();
+        assert!(names[0].starts_with("dt=2026-") && names.iter().all(|name| *name == names[0]), "{layout}: {names:?}");
+        let partition = definition.partition_of(keys[0]).unwrap();
+        for key in keys {
+            let folders = key.split('/').collect::<Vec<_>>();
+            for (level, folder) in folders[..folders.len() - 1].iter().enumerate() {
+                let of = definition.layout.match_level(&definition.parts, &partition.values, level, folder);
+                assert!(of, "{layout}: {folder} is listed for {}", partition.name);
+            }
+        }
+        assert_eq!(definition.partition(&partition.name).unwrap(), partition);
+    }
+}
+
+#[test]
+fn a_folder_that_makes_no_date_is_of_no_partition_whatever_the_grain() {
+    let month = ranged("{yyyy}/{mm}/{dd}/", "type = \"date\"\ngrain = \"month\"");
+    let february = month.partition_of("2026/02/01/p").unwrap();
+    assert_eq!(label(&Catalog::of(&[month.clone()]), "2026/02/30/p"), "impossible_date");
+    assert!(!month.layout.match_level(&month.parts, &february.values, 2, "30"));
+    let year = ranged("{yyyy}/{mm}/", "type = \"date\"\ngrain = \"year\"");
+    let partition = year.partition_of("2026/02/p").unwrap();
+    assert_eq!(label(&Catalog::of(&[year.clone()]), "2026/13/p"), "impossible_date");
+    assert!(!year.layout.match_level(&year.parts, &partition.values, 1, "13"));
+}
+
+#[test]
+fn c059_an_hour_that_the_clocks_skip_is_told_and_one_shown_twice_is_one_partition() {
+    let hours = ranged("{yyyy}/{mm}/{dd}/{hh}/", "type = \"timestamp\"\ntimezone = \"Europe/Berlin\"");
+    let catalog = Catalog::of(&[hours.clone()]);
+    assert_eq!(label(&catalog, "2026/10/25/02/p"), "dt=2026-10-25T02:00:00");
+    assert_eq!(label(&catalog, "2026/03/29/02/p"), "skipped_by_clocks");
+    let Claim::Unroutable(_, reason) = catalog.claim("lake", "2026/03/29/02/p") else { panic!("it is of a partition") };
+    let told = "value \"2026-03-29 02:00\" of dt never occurs: the clocks of its time zone skip it";
+    assert_eq!(reason.to_string(), told);
+    let name = crate::id::PartitionName::new("dt=2026-03-29T02:00").unwrap();
+    assert!(hours.partition(&name).unwrap_err().to_string().contains("never occurs"));
+    let utc = ranged("{yyyy}/{mm}/{dd}/{hh}/", "type = \"timestamp\"");
+    assert_eq!(label(&Catalog::of(&[utc]), "2026/03/29/02/p"), "dt=2026-03-29T02:00:00");
+}

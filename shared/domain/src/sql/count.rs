@@ -1,8 +1,10 @@
 //! The queries that count: the staging table, the target's partition, what COPY loaded.
 
+use jiff::civil::DateTime;
+
 use super::rebuild::Request;
 use super::{SqlError, identifier, literal, upsert};
-use crate::definition::{Column, Definition, Format, Part, PartKind};
+use crate::definition::{Bounds, Column, Definition, Format, Part, PartKind, Range, SqlType};
 use crate::partition_value::PartitionValue;
 
 /// Rows moved by the swap, from both rows of `tidemark_counts`. A replace inserts all that the partition then holds.
@@ -151,14 +153,44 @@ fn condition(request: &Request<'_>, wanted: impl Fn(bool) -> bool) -> Result<Str
         )
     };
     if parts.is_empty() || parts.len() != values.len() || !parts.iter().zip(values).all(fit) {
-        let (dataset, partition) = (request.definition.name.clone(), request.partition.name.clone());
-        return Err(SqlError::Partition { dataset, partition });
+        return Err(misfit(request));
     }
     let mut terms = Vec::new();
     for (part, value) in parts.iter().zip(values) {
         if wanted(part.in_files) {
-            terms.push(format!("{} = {}", identifier::column(&part.column)?, literal::value(value)?));
+            let column = identifier::column(&part.column)?;
+            terms.push(match &part.range {
+                None => format!("{column} = {}", literal::value(value)?),
+                Some(range) => {
+                    let (from, before) = bounds(request, part, range, value)?;
+                    format!("{column} >= {from} AND {column} < {before}")
+                }
+            });
         }
     }
     Ok(terms.join(" AND "))
+}
+
+/// The literals between which a range's rows lie, of the column's type; the first is one of them.
+fn bounds(
+    request: &Request<'_>,
+    part: &Part,
+    range: &Range,
+    value: &PartitionValue,
+) -> Result<(String, String), SqlError> {
+    let column = request.definition.columns.iter().find(|column| column.name == part.column);
+    let (Some(column), Ok(Bounds { from, before })) = (column, range.bounds(value)) else {
+        return Err(misfit(request));
+    };
+    let literal = |at: DateTime| match column.sql_type {
+        SqlType::Date => literal::date(at.date()),
+        SqlType::TimestampTz => literal::timestamptz(at),
+        _ => literal::timestamp(at),
+    };
+    Ok((literal(from)?, literal(before)?))
+}
+
+fn misfit(request: &Request<'_>) -> SqlError {
+    let (dataset, partition) = (request.definition.name.clone(), request.partition.name.clone());
+    SqlError::Partition { dataset, partition }
 }

@@ -57,6 +57,12 @@ pub fn timestamp(moment: DateTime) -> Result<String, InvalidLiteral> {
     Ok(format!("TIMESTAMP '{}{fraction}'", moment.strftime("%Y-%m-%d %H:%M:%S")))
 }
 
+/// `TIMESTAMPTZ 'YYYY-MM-DD HH:MM:SS[.ffffff]+00'` of a moment in UTC, cut to microseconds.
+pub fn timestamptz(moment: DateTime) -> Result<String, InvalidLiteral> {
+    let literal = timestamp(moment)?.replacen("TIMESTAMP", "TIMESTAMPTZ", 1);
+    Ok(format!("{}+00'", literal.trim_end_matches('\'')))
+}
+
 fn in_years(day: Date) -> Result<(), InvalidLiteral> {
     if day.year() < 1 { Err(InvalidLiteral::Year(day)) } else { Ok(()) }
 }
@@ -81,6 +87,7 @@ mod tests {
         assert_eq!(timestamp(day_of(2026, 11, 1).at(7, 5, 0, 0)).unwrap(), "TIMESTAMP '2026-11-01 07:05:00'");
         let precise = day_of(2026, 11, 1).at(23, 59, 59, 1_002_003);
         assert_eq!(timestamp(precise).unwrap(), "TIMESTAMP '2026-11-01 23:59:59.001002'");
+        assert_eq!(timestamptz(day_of(2026, 11, 1).at(7, 5, 0, 0)).unwrap(), "TIMESTAMPTZ '2026-11-01 07:05:00+00'");
         assert_eq!(integer(i64::MIN), "-9223372036854775808");
         assert_eq!(text("O'Brien\\").unwrap(), r"'O''Brien\\'");
         assert_eq!(text_or_null(None).unwrap(), "NULL");

@@ -9,10 +9,9 @@ use super::identifier::{self, PerTarget, per_target, per_target_name};
 use super::rows::{Field, Reader, RowError};
 use super::{Batch, SqlError, literal};
 use crate::apply::Guard;
-use crate::definition::{ColumnName, Definition, SqlType, TableName};
+use crate::definition::{ColumnName, Definition, Part, PartKind, SqlType, TableName};
 use crate::id::{Epoch, PartitionName};
 use crate::layout::named;
-use crate::partition_value::PartitionValue;
 
 /// So many targets are asked about in one statement; with the longest names it stays below its limit.
 pub const TARGETS_AT_ONCE: usize = 100;
@@ -140,7 +139,7 @@ pub fn read_guards(rows: &[Vec<Field>]) -> Result<BTreeMap<String, Guard>, RowEr
 pub fn row_groups(definition: &Definition) -> Result<Batch, SqlError> {
     let mut values = Vec::new();
     for part in &definition.parts {
-        values.push(format!("CAST({} AS varchar(1000))", identifier::column(&part.column)?));
+        values.push(format!("CAST({} AS varchar(1000))", value(definition, part)?));
     }
     let mut grouped = values.len();
     if let Some(column) = &definition.provenance.batch_id {
@@ -166,7 +165,7 @@ pub fn read_row_groups(definition: &Definition, rows: &[Vec<Field>]) -> Result<V
         let mut values = Vec::new();
         for part in &definition.parts {
             let text = row.optional_text(&part.column.0)?;
-            values.extend(text.and_then(|text| PartitionValue::parse(part.kind, text.trim_end()).ok()));
+            values.extend(text.and_then(|text| part.read(text.trim_end()).ok()));
         }
         let batch_id = row.optional_text("batch_id")?;
         let rows = row.count("row_count")?;
@@ -178,6 +177,26 @@ pub fn read_row_groups(definition: &Definition, rows: &[Vec<Field>]) -> Result<V
         }
     }
     Ok(groups)
+}
+
+/// The part's value as the target's rows tell it: the column, or the beginning of the range it lies in.
+fn value(definition: &Definition, part: &Part) -> Result<String, SqlError> {
+    let column = identifier::column(&part.column)?;
+    let Some(range) = &part.range else {
+        return Ok(column);
+    };
+    let named = definition.columns.iter().find(|named| named.name == part.column);
+    let utc = match named.map(|named| named.sql_type) {
+        Some(SqlType::TimestampTz) => format!("{column} AT TIME ZONE 'UTC'"),
+        Some(SqlType::Date) => format!("CAST({column} AS timestamp)"),
+        _ => column,
+    };
+    let local = match &range.timezone {
+        Some(zone) => format!("CONVERT_TIMEZONE({}, {utc})", literal::text(&zone.to_string())?),
+        None => utc,
+    };
+    let beginning = format!("DATE_TRUNC('{}', {local})", range.grain);
+    Ok(if part.kind == PartKind::Date { format!("CAST({beginning} AS date)") } else { beginning })
 }
 
 fn is_table(schema: &str, table: &str) -> Result<String, SqlError> {

@@ -74,6 +74,26 @@ fn newest_wins() -> Definition {
     upserted("key = [\"order_id\", \"amount\"]\norder_by = \"ordered_at\"")
 }
 
+/// Local days of a moment, several levels, keys without provenance.
+const CLICKS: &str = r#"
+[clicks]
+source = "s3://lake-raw/clicks/"
+layout = "region={region}/{yyyy}/{mm}/{dd}/"
+format = "parquet"
+target = "web.clicks"
+columns = ["id bigint", "region varchar(20)", "seen_at timestamptz"]
+key = ["id"]
+
+[clicks.partition.region]
+type = "text"
+in_files = true
+
+[clicks.partition.day]
+type = "date"
+range_of = "seen_at"
+timezone = "Europe/Berlin"
+"#;
+
 pub(crate) fn definition(text: &str) -> Definition {
     definition::parse(text).unwrap().remove(0)
 }
@@ -85,6 +105,11 @@ fn day() -> Partition {
 fn hostile() -> Partition {
     let key = "region=O'Brien\\'; DROP TABLE x;--\n%2F\"$$é/hour=2026-11-01T07:00:00/a.csv";
     definition(EVENTS).partition_of(key).unwrap()
+}
+
+/// The day on which summer time ends: 25 hours.
+fn long_day() -> Partition {
+    definition(CLICKS).partition_of("region=eu/2026/10/25/a.parquet").unwrap()
 }
 
 /// What a request borrows.
@@ -189,6 +214,7 @@ fn everything() -> Vec<Batch> {
     all.extend(batches(&Born::of(definition(EVENTS), hostile()).after(900), Some(&csv)));
     all.extend(batches(&Born::of(newest_wins(), day()).after(900), Some(&source())));
     all.extend(batches(&Born::of(upserted("key = [\"order_id\"]"), day()), Some(&source())));
+    all.extend(batches(&Born::of(definition(CLICKS), long_day()).after(900), Some(&source())));
     all
 }
 
@@ -223,6 +249,63 @@ fn an_upsert_is_golden() {
     };
     let told = [count_and_swap(newest_wins()), count_and_swap(upserted("key = [\"order_id\"]"))].concat();
     expect_file!["../../golden/upsert.sql"].assert_eq(&render(&told));
+}
+
+#[test]
+fn c059_a_rebuild_of_a_local_day_is_golden() {
+    expect_file!["../../golden/range.sql"]
+        .assert_eq(&render(&batches(&Born::of(definition(CLICKS), long_day()).after(900), Some(&source()))));
+}
+
+/// The condition of a partition, out of the swap's DELETE.
+fn deleted(text: &str, below: &str) -> String {
+    let definition = definition(text);
+    let partition = definition.partition_of(below).unwrap();
+    let swap = rebuild::swap(&Born::of(definition, partition).request(), &listed(), &verified()).unwrap();
+    let delete = swap.batch.statements().iter().find(|sql| sql.starts_with("DELETE")).unwrap().clone();
+    delete.split_once(" WHERE ").unwrap().1.to_owned()
+}
+
+#[test]
+fn a_range_is_half_open_in_literals_of_the_columns_type() {
+    let of = |kind: &str, column: &str, more: &str, layout: &str| {
+        CLICKS
+            .replace("seen_at timestamptz", &format!("seen_at {column}"))
+            .replace("type = \"date\"", &format!("type = \"{kind}\""))
+            .replace("timezone = \"Europe/Berlin\"", more)
+            .replace("region={region}/{yyyy}/{mm}/{dd}/", layout)
+            .replace("[clicks.partition.region]\ntype = \"text\"\nin_files = true\n", "")
+    };
+    let berlin = "timezone = \"Europe/Berlin\"";
+    for (text, below, expected) in [
+        (
+            of("date", "date", "", "{yyyy}/{mm}/{dd}/"),
+            "2026/11/01/a",
+            r#""seen_at" >= DATE '2026-11-01' AND "seen_at" < DATE '2026-11-02'"#,
+        ),
+        (
+            of("date", "date", "grain = \"month\"", "{yyyy}/{mm}/"),
+            "2026/2/a",
+            r#""seen_at" >= DATE '2026-02-01' AND "seen_at" < DATE '2026-03-01'"#,
+        ),
+        (
+            of("date", "timestamp", "grain = \"year\"", "year={day}/"),
+            "year=2026/a",
+            r#""seen_at" >= TIMESTAMP '2026-01-01 00:00:00' AND "seen_at" < TIMESTAMP '2027-01-01 00:00:00'"#,
+        ),
+        (
+            of("timestamp", "timestamp", berlin, "{yyyy}/{mm}/{dd}/{hh}/"),
+            "2026/10/25/02/a",
+            r#""seen_at" >= TIMESTAMP '2026-10-25 00:00:00' AND "seen_at" < TIMESTAMP '2026-10-25 02:00:00'"#,
+        ),
+        (
+            of("timestamp", "timestamptz", berlin, "{yyyy}/{mm}/{dd}/{hh}/"),
+            "2026/03/29/03/a",
+            r#""seen_at" >= TIMESTAMPTZ '2026-03-29 01:00:00+00' AND "seen_at" < TIMESTAMPTZ '2026-03-29 02:00:00+00'"#,
+        ),
+    ] {
+        assert_eq!(deleted(&text, below), expected);
+    }
 }
 
 #[test]
