@@ -70,7 +70,7 @@ pub fn properties() -> Vec<Property<Protocol>> {
         sometimes("a batch continued in staging", |_, s| continued(s, Phase::Staging)),
         sometimes("a batch continued in swapping", |_, s| continued(s, Phase::Swapping)),
         sometimes("fencing continued after a second crash", |_, s| continued(s, Phase::Fencing)),
-        sometimes("a batch continued after two crashes", |_, s| s.item.tries > 2 && continued_any(s)),
+        sometimes("a batch continued by a third take", |_, s| third_take(s)),
         sometimes("a late swap of a batch given up, found by fence, then look", |_, s| found_late(s)),
         sometimes("a zombie's late swap refused by claim", |_, s| {
             let late = |x: &Statement| x.request.phase == Phase::Swapping && x.outcome == Outcome::Superseded;
@@ -96,8 +96,12 @@ pub fn properties() -> Vec<Property<Protocol>> {
     ]
 }
 
-fn continued_any(s: &State) -> bool {
-    [Phase::Fencing, Phase::Staging, Phase::Swapping].into_iter().any(|phase| continued(s, phase))
+/// Somebody works on a batch that was begun two takes ago or more: without hand-offs, both died or lost it.
+fn third_take(s: &State) -> bool {
+    s.workers.iter().any(|worker| match &worker.at {
+        At::Working(working) => working.fence == s.item.fence && working.batch.fence.next() < working.fence,
+        _ => false,
+    })
 }
 
 /// Somebody works on a batch that an earlier take began.

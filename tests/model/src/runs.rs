@@ -63,7 +63,7 @@ pub const DEFAULT: &[Run] = &[
     Run { name: "writes sent twice", bounds: with_copies(quiet_queues(within(1, 1, 1, 2))), rest: true },
 ];
 
-/// Of `cargo model -- --large`: much longer; nobody has measured it yet.
+/// Of `cargo model -- --large`: some minutes more.
 pub const LARGE: &[Run] = &[
     Run { name: "two changes, two faults, a hand-off", bounds: within(2, 0, 1, 2), rest: false },
     Run { name: "two changes, three faults outside the queues", bounds: quiet_queues(within(2, 0, 0, 3)), rest: true },
