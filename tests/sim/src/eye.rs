@@ -58,6 +58,8 @@ struct Sent {
     id: Option<String>,
     /// A worker was told that it ended.
     over: bool,
+    /// Tokens before it, and when each was first sent.
+    earlier: Vec<(String, Timestamp)>,
 }
 
 impl Eye {
@@ -160,7 +162,7 @@ impl Eye {
         }
     }
 
-    /// A request goes out: I9, and I11 for a COPY.
+    /// A request goes out: I9, and I11 for a COPY. A zombie may send an earlier one again, which its token still stands for.
     pub fn sends(&self, name: &str, token: &str) {
         if !["/fence", "/stage", "/swap"].iter().any(|suffix| name.ends_with(suffix)) {
             return;
@@ -168,7 +170,8 @@ impl Eye {
         let now = self.clock.now();
         let mut seen = self.lock();
         if let Some(sent) = seen.sent.get(name) {
-            if sent.token == token {
+            let known = |(of, at): &(String, Timestamp)| of == token && now.duration_since(*at) < TOKEN_KEPT;
+            if sent.token == token || sent.earlier.iter().any(known) {
                 return;
             }
             let unknown = !sent.over && now.duration_since(sent.at) < TOKEN_KEPT;
@@ -176,7 +179,13 @@ impl Eye {
             let told = if name.ends_with("/stage") { "I11, " } else { "" };
             seen.hold(holds, || format!("{told}{name} goes out again under another token"));
         }
-        seen.sent.insert(name.to_owned(), Sent { token: token.to_owned(), at: now, id: None, over: false });
+        let mut earlier = vec![];
+        if let Some(sent) = seen.sent.remove(name) {
+            earlier = sent.earlier;
+            earlier.push((sent.token, sent.at));
+        }
+        let sent = Sent { token: token.to_owned(), at: now, id: None, over: false, earlier };
+        seen.sent.insert(name.to_owned(), sent);
     }
 
     /// A worker is told how its request stands.

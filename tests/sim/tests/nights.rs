@@ -38,9 +38,9 @@ fn whatever_happens_at_night_the_morning_is_true_and_every_kind_of_fault_happens
 /// committed.
 const SEEN: [(Flaw, u64, &[&str]); Flaw::ALL.len()] = [
     (Flaw::SwapWithoutClaim, 3, &["I1", "I2", "I4", "told"]),
-    (Flaw::FenceOffOneTooFew, 13, &["I4", "told"]),
-    (Flaw::LookWithoutFencing, 13, &["I4", "told"]),
-    (Flaw::UnresolvedNotSet, 22, &["I4"]),
+    (Flaw::FenceOffOneTooFew, 198, &["I4", "told"]),
+    (Flaw::LookWithoutFencing, 7, &["I4", "told"]),
+    (Flaw::UnresolvedNotSet, 108, &["I4"]),
     (Flaw::UnresolvedForgottenAtTake, 1, &["I4"]),
     (Flaw::SwapWithoutLedger, 1, &["I10, I5", "I4"]),
     (Flaw::WritesUnfenced, 1, &["I4", "I6", "I9", "told"]),
