@@ -450,7 +450,7 @@ fn folders_finer_than_the_grain_are_of_one_partition() {
         ),
     ] {
         let definition = ranged(layout, part);
-        let catalog = Catalog::of(&[definition.clone()]);
+        let catalog = Catalog::of([&definition]);
         let names: Vec<String> = keys.iter().map(|key| label(&catalog, key)).collect();
         assert!(names[0].starts_with("dt=2026-") && names.iter().all(|name| *name == names[0]), "{layout}: {names:?}");
         let partition = definition.partition_of(keys[0]).unwrap();
@@ -469,18 +469,18 @@ fn folders_finer_than_the_grain_are_of_one_partition() {
 fn a_folder_that_makes_no_date_is_of_no_partition_whatever_the_grain() {
     let month = ranged("{yyyy}/{mm}/{dd}/", "type = \"date\"\ngrain = \"month\"");
     let february = month.partition_of("2026/02/01/p").unwrap();
-    assert_eq!(label(&Catalog::of(&[month.clone()]), "2026/02/30/p"), "impossible_date");
+    assert_eq!(label(&Catalog::of([&month]), "2026/02/30/p"), "impossible_date");
     assert!(!month.layout.match_level(&month.parts, &february.values, 2, "30"));
     let year = ranged("{yyyy}/{mm}/", "type = \"date\"\ngrain = \"year\"");
     let partition = year.partition_of("2026/02/p").unwrap();
-    assert_eq!(label(&Catalog::of(&[year.clone()]), "2026/13/p"), "impossible_date");
+    assert_eq!(label(&Catalog::of([&year]), "2026/13/p"), "impossible_date");
     assert!(!year.layout.match_level(&year.parts, &partition.values, 1, "13"));
 }
 
 #[test]
 fn c059_an_hour_that_the_clocks_skip_is_told_and_one_shown_twice_is_one_partition() {
     let hours = ranged("{yyyy}/{mm}/{dd}/{hh}/", "type = \"timestamp\"\ntimezone = \"Europe/Berlin\"");
-    let catalog = Catalog::of(&[hours.clone()]);
+    let catalog = Catalog::of([&hours]);
     assert_eq!(label(&catalog, "2026/10/25/02/p"), "dt=2026-10-25T02:00:00");
     assert_eq!(label(&catalog, "2026/03/29/02/p"), "skipped_by_clocks");
     let Claim::Unroutable(_, reason) = catalog.claim("lake", "2026/03/29/02/p") else { panic!("it is of a partition") };
