@@ -392,6 +392,24 @@ fn manifests_expire_after_their_batch_and_inventories_never() {
     assert!(days > BATCH_LIVES.as_hours() / 24, "{days} days");
 }
 
+/// `CloudFormation` knows few functions in rules, and neither SAM nor cfn-lint says so.
+#[test]
+fn rules_use_only_the_functions_that_rules_may() {
+    fn functions(value: &Value, found: &mut BTreeSet<String>) {
+        if let Some(object) = value.as_object() {
+            found.extend(object.keys().filter(|key| key.starts_with("Fn::")).cloned());
+            object.values().for_each(|value| functions(value, found));
+        }
+        value.as_array().into_iter().flatten().for_each(|value| functions(value, found));
+    }
+    let mut used = BTreeSet::new();
+    functions(&template().source["Rules"], &mut used);
+    let allowed = ["Fn::And", "Fn::Contains", "Fn::EachMemberEquals", "Fn::EachMemberIn", "Fn::Equals", "Fn::Not"];
+    let more = ["Fn::Or", "Fn::RefAll", "Fn::ValueOf", "Fn::ValueOfAll"];
+    let allowed: BTreeSet<String> = allowed.iter().chain(&more).map(|name| (*name).to_owned()).collect();
+    assert!(!used.is_empty() && used.is_subset(&allowed), "{used:?}");
+}
+
 /// No VPC unless asked for; where it is, every function is in it, may make its interfaces, and nothing else is made.
 #[test]
 fn a_network_is_the_operators_or_none() {
@@ -399,7 +417,8 @@ fn a_network_is_the_operators_or_none() {
     for name in ["VpcSubnetIds", "VpcSecurityGroupIds"] {
         assert_eq!(template.source["Parameters"][name]["Default"], "", "{name}");
     }
-    let inside = json!({"SubnetIds": {"Ref": "VpcSubnetIds"}, "SecurityGroupIds": {"Ref": "VpcSecurityGroupIds"}});
+    let ids = |parameter: &str| json!({"Fn::Split": [",", {"Ref": parameter}]});
+    let inside = json!({"SubnetIds": ids("VpcSubnetIds"), "SecurityGroupIds": ids("VpcSecurityGroupIds")});
     let expected = json!({"Fn::If": ["HasVpc", inside, {"Ref": "AWS::NoValue"}]});
     for (name, function) in resources(&template.translated, "AWS::Lambda::Function") {
         assert_eq!(function["VpcConfig"], expected, "{name}");
@@ -438,6 +457,8 @@ fn bad_values_are_refused_by_their_parameter() {
         ("CopyRoleArn", "default", "copy"),
         ("CopyRoleArn", role, "arn:aws:iam::123456789012:user/copy"),
         ("CopyRoleArn", &roles, "default,default"),
+        ("VpcSubnetIds", "subnet-0123abcd,subnet-0123456789abcdef0", "subnet-0123abcd, vpc-1"),
+        ("VpcSecurityGroupIds", "sg-0123456789abcdef0", "default"),
         ("AlertEmail", "data@example.com", "data at example.com"),
         ("EventBusName", "default", "arn:aws:events:eu-west-1:123456789012:event-bus/default"),
     ] {
@@ -446,10 +467,8 @@ fn bad_values_are_refused_by_their_parameter() {
         assert!(!pattern.is_match(bad), "{parameter}: {bad}");
     }
     for (name, parameter) in template.source["Parameters"].as_object().unwrap() {
-        // CloudFormation holds a list of ids against no pattern; the rule WholeNetwork, and Lambda, say what is wrong.
-        let list = parameter["Type"] == "CommaDelimitedList";
         let checked =
-            list || ["AllowedPattern", "AllowedValues", "MinValue"].iter().any(|check| parameter.get(check).is_some());
+            ["AllowedPattern", "AllowedValues", "MinValue"].iter().any(|check| parameter.get(check).is_some());
         assert!(checked, "{name} takes anything");
     }
 }
@@ -544,5 +563,16 @@ fn deploy_takes_the_built_template() {
             assert!(named.is_none(), "template_file under [{environment}.{command}.parameters]");
         }
     }
-    assert_eq!(config["default"]["build"]["parameters"]["template_file"].as_str(), Some("infra/template.yaml"));
+    for stage in ["default", "dev", "prod"] {
+        assert_eq!(
+            config[stage]["build"]["parameters"]["template_file"].as_str(),
+            Some("infra/template.yaml"),
+            "{stage}"
+        );
+    }
+    let tables = |stage: &str| -> Vec<_> {
+        let tables = text.split("\n[").filter_map(|table| table.strip_prefix(stage)?.strip_prefix('.'));
+        tables.map(str::trim).collect()
+    };
+    assert_eq!(tables("default"), tables("dev"), "no flag means dev");
 }
