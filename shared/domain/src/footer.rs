@@ -1,9 +1,13 @@
-//! The footer of a Parquet file: how many rows, and which columns, without reading the rest.
+//! The footer of a Parquet or ORC file: how many rows, and which columns, without reading the rest.
 
 mod frame;
+mod orc;
+mod parquet;
 
-use parquet::errors::ParquetError;
-use parquet::file::metadata::ParquetMetaDataReader;
+use ::parquet::errors::ParquetError;
+use ::parquet::file::metadata::ParquetMetaDataReader;
+
+use crate::definition::{Column, Format, SqlType};
 
 /// How many bytes of a file's end are read at first: enough for the footer of most files.
 pub const FIRST_READ: u64 = 64 * 1024;
@@ -11,10 +15,89 @@ pub const FIRST_READ: u64 = 64 * 1024;
 /// What a footer tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Footer {
-    /// Rows of all row groups.
+    /// Rows of all row groups or stripes.
     pub rows: u64,
-    /// The top-level columns' names, in the file's order.
-    pub columns: Vec<String>,
+    /// The top-level columns, in the file's order.
+    pub columns: Vec<FileColumn>,
+}
+
+/// A column as the file has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileColumn {
+    /// Its name, in the file's own case.
+    pub name: String,
+    /// Its type, in the format's own words.
+    pub described: String,
+    /// Which columns COPY fills from it.
+    pub fills: &'static [Family],
+}
+
+/// Types of Redshift that COPY fills alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "named as the types are")]
+pub enum Family {
+    SmallInt,
+    Integer,
+    BigInt,
+    Decimal,
+    Real,
+    Double,
+    Boolean,
+    Text,
+    Date,
+    Timestamp,
+    Time,
+    Super,
+}
+
+impl Family {
+    fn of(sql_type: SqlType) -> Self {
+        match sql_type {
+            SqlType::SmallInt => Self::SmallInt,
+            SqlType::Integer => Self::Integer,
+            SqlType::BigInt => Self::BigInt,
+            SqlType::Decimal { .. } => Self::Decimal,
+            SqlType::Real => Self::Real,
+            SqlType::Double => Self::Double,
+            SqlType::Boolean => Self::Boolean,
+            SqlType::Char(_) | SqlType::Varchar(_) => Self::Text,
+            SqlType::Date => Self::Date,
+            SqlType::Timestamp | SqlType::TimestampTz => Self::Timestamp,
+            SqlType::Time => Self::Time,
+            SqlType::Super => Self::Super,
+        }
+    }
+}
+
+impl Footer {
+    /// How a file's columns differ from the definition's. COPY maps them by position, so name, place and type must agree;
+    /// `fill` allows columns to lack at the end. Each difference is told, up to five.
+    pub fn drift(&self, columns: &[Column], fill: bool) -> Option<String> {
+        const TOLD: usize = 5;
+        let mut differences = Vec::new();
+        for (place, (found, expected)) in (1..).zip(self.columns.iter().zip(columns)) {
+            if !found.name.eq_ignore_ascii_case(&expected.name.0) {
+                let (found, expected) = (&found.name, &expected.name);
+                differences.push(format!("column {place} is `{found}`, but the definition says `{expected}`"));
+            } else if !found.fills.contains(&Family::of(expected.sql_type)) {
+                let (name, wanted) = (&expected.name, expected.sql_type);
+                let described = &found.described;
+                differences.push(format!(
+                    "column {place} `{name}` is {described}, from which COPY fills no {wanted} as the definition says"
+                ));
+            }
+        }
+        let (found, expected) = (self.columns.len(), columns.len());
+        if found > expected || found < expected && !fill {
+            differences.push(format!("{found} columns, but the definition says {expected}"));
+        }
+        let more = differences.len().saturating_sub(TOLD);
+        differences.truncate(TOLD);
+        if more > 0 {
+            differences.push(format!("{more} more differences"));
+        }
+        (!differences.is_empty()).then(|| differences.join("; "))
+    }
 }
 
 /// Why a footer can't be had from these bytes.
@@ -23,19 +106,32 @@ pub enum FooterError {
     /// The footer is longer: read this many bytes of the end.
     #[error("the footer needs the last {0} bytes")]
     NeedsMore(u64),
-    /// Not a Parquet file, or a broken one.
-    #[error("not a readable Parquet file: {0}")]
-    Broken(String),
+    /// Not a file of the format, or a broken one.
+    #[error("not a readable {format} file: {why}")]
+    Broken {
+        /// The format.
+        format: &'static str,
+        /// What is wrong with it.
+        why: String,
+    },
 }
 
 /// Reads the footer from the last bytes of a file of `size` bytes. Memory is bounded by the footer's own bytes.
-pub fn read(tail: &[u8], size: u64) -> Result<Footer, FooterError> {
-    let broken = |error: ParquetError| FooterError::Broken(error.to_string());
+pub fn read(format: Format, tail: &[u8], size: u64) -> Result<Footer, FooterError> {
+    if format == Format::Orc { orc::read(tail, size) } else { read_parquet(tail, size) }
+}
+
+fn broken_parquet(why: impl ToString) -> FooterError {
+    FooterError::Broken { format: "Parquet", why: why.to_string() }
+}
+
+fn read_parquet(tail: &[u8], size: u64) -> Result<Footer, FooterError> {
+    let broken = |error: ParquetError| broken_parquet(error);
     let essentials = frame::essentials(frame::footer(tail, size)?)?;
     let metadata = ParquetMetaDataReader::decode_metadata(&essentials).map_err(broken)?;
     let file = metadata.file_metadata();
     let rows = u64::try_from(file.num_rows())
-        .map_err(|_| FooterError::Broken(format!("{} rows in its footer", file.num_rows())))?;
-    let columns = file.schema().get_fields().iter().map(|field| field.name().to_owned()).collect();
+        .map_err(|_| broken_parquet(format!("{} rows in its footer", file.num_rows())))?;
+    let columns = file.schema().get_fields().iter().map(|field| parquet::column(field)).collect();
     Ok(Footer { rows, columns })
 }

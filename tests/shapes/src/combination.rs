@@ -80,6 +80,9 @@ impl Combination {
             let compression = self.compression.name();
             tables.push(format!("\n[{name}.csv]\nignore_header = 1\ncompression = \"{compression}\"\n"));
         }
+        if self.format == Format::Json {
+            tables.push(format!("\n[{name}.json]\ncompression = \"{}\"\n", self.compression.name()));
+        }
         tables.push(self.mode.tables(&name, self.format));
         tables.concat()
     }

@@ -324,7 +324,7 @@ loaded_at = "_loaded_at"
 /// Each statement of a rebuild, as words and signs, without what stands in literals.
 fn shape(definition: &Definition, values: &[PartitionValue; 4], text: &str) -> Result<Vec<Vec<String>>> {
     let mut definition = definition.clone();
-    definition.csv.null_as = Some(text.replace(char::is_control, ""));
+    definition.copy.null_as = Some(text.replace(char::is_control, ""));
     let (hash, stack, batch) = (definition.hash(), StackName::new("prod")?, BatchId(uuid::Uuid::nil()));
     let name = values.iter().map(ToString::to_string).collect::<Vec<_>>().join("/");
     let partition = Partition { name: PartitionName::new(name)?, values: values.to_vec() };

@@ -1,6 +1,10 @@
 //! COPY: reads objects from S3, checks every value, streams the rows into PostgreSQL, and writes down what it loaded.
 
+mod avro;
+mod decode;
+mod json;
 mod moment;
+mod orc;
 mod parquet;
 mod record;
 pub(crate) mod source;
@@ -14,12 +18,12 @@ use std::time::{Duration, Instant};
 
 use aws_sdk_s3::operation::get_object::GetObjectOutput;
 use bytes::Bytes;
-use flate2::write::MultiGzDecoder;
 use futures::{SinkExt as _, StreamExt as _};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio_postgres::CopyInSink;
 
+use self::json::Members;
 use self::record::{Delimited, Objects, Record};
 use self::source::File;
 use self::target::Target;
@@ -53,12 +57,17 @@ pub(crate) struct Means<'a> {
 pub(crate) async fn load(means: Means<'_>, command: &CopyCommand, query_id: i64) -> Result<(), Failure> {
     let began = Instant::now();
     let target = Target::of(means.session, command, query_id).await?;
+    let members = match &command.json_paths {
+        None => Members::by_name(command.format),
+        Some(url) => Members::by_path(&source::whole(&means.s3, url).await?, target.columns.len())?,
+    };
     let files = source::files(&means.s3, command, query_id).await?;
     let mut load = Load {
         means,
         command,
         query_id,
         target,
+        members,
         started: Timestamp::now(),
         rows: 0,
         errors: 0,
@@ -82,6 +91,7 @@ struct Load<'a> {
     command: &'a CopyCommand,
     query_id: i64,
     target: Target,
+    members: Members,
     started: Timestamp,
     rows: u64,
     errors: u64,
@@ -101,10 +111,10 @@ impl Load<'_> {
         let sql = format!("COPY {} ({}) FROM STDIN", self.command.table, self.target.column_list());
         let sink = self.means.session.client.copy_in::<_, Bytes>(&sql).await.map_err(|error| self.failed(&error))?;
         let mut sink: Sink = Box::pin(sink);
-        let (s3, parquet, query_id) = (self.means.s3.clone(), self.command.format == Format::Parquet, self.query_id);
+        let (s3, columnar, query_id) = (self.means.s3.clone(), self.command.format.is_columnar(), self.query_id);
         let open = move |file: File| {
             let s3 = s3.clone();
-            async move { source::open(&s3, &file, parquet, query_id).await.map(|object| (file, object)) }
+            async move { source::open(&s3, &file, columnar, query_id).await.map(|object| (file, object)) }
         };
         let mut opened = futures::stream::iter(files.to_vec()).map(open).buffered(OPENED_AHEAD);
         while let Some(found) = opened.next().await {
@@ -121,12 +131,14 @@ impl Load<'_> {
 
     async fn file(&mut self, file: &File, object: GetObjectOutput, sink: &mut Sink) -> Result<(), Failure> {
         let started = Timestamp::now();
-        let parquet = self.command.format == Format::Parquet;
         let length = object.content_length().unwrap_or(0);
         let etag = object.e_tag().unwrap_or_default().trim_matches('"').to_owned();
         let modified = object.last_modified().and_then(|at| Timestamp::from_second(at.secs()).ok());
-        let lines =
-            if parquet { self.parquet(file, object, sink).await? } else { self.text(file, object, sink).await? };
+        let lines = if self.command.format.is_columnar() {
+            self.columnar(file, object, sink).await?
+        } else {
+            self.text(file, object, sink).await?
+        };
         self.bytes += length;
         self.file_rows.push(json!({
             "query_id": self.query_id,
@@ -142,32 +154,19 @@ impl Load<'_> {
         Ok(())
     }
 
-    /// A file of lines or objects; the number of them.
+    /// A file of lines, objects or records; the number of them.
     async fn text(&mut self, file: &File, object: GetObjectOutput, sink: &mut Sink) -> Result<u64, Failure> {
-        let mut cutter = Cutter::of(self.command.format);
-        let mut unzip = self.command.gzip.then(|| MultiGzDecoder::new(Vec::new()));
-        let (mut records, mut buffer) = (Vec::new(), Vec::with_capacity(CHUNK * 2));
+        let broken = |error: String| Failure::new(format!("S3ServiceException:{error}, file {}", file.url()));
+        let mut records = Records::of(self.command);
+        let (mut found, mut buffer) = (Vec::new(), Vec::with_capacity(CHUNK * 2));
         let (mut headers, mut lines) = (self.command.ignore_header, 0);
         let mut body = object.body;
-        let broken = |error: String| Failure::new(format!("S3ServiceException:{error}, file {}", file.url()));
         let mut last = false;
         while !last {
             let chunk = body.try_next().await.map_err(|error| broken(error.to_string()))?;
             last = chunk.is_none();
-            let chunk = chunk.unwrap_or_default();
-            match &mut unzip {
-                None => cutter.push(&chunk, &mut records),
-                Some(unzip) => {
-                    let unzipped =
-                        unzip.write_all(&chunk).and_then(|()| if last { unzip.try_finish() } else { unzip.flush() });
-                    unzipped.map_err(|error| broken(format!("the file isn't gzip: {error}")))?;
-                    cutter.push(&std::mem::take(unzip.get_mut()), &mut records);
-                }
-            }
-            if last {
-                cutter.finish(&mut records);
-            }
-            for record in records.drain(..) {
+            records.push(&chunk.unwrap_or_default(), last, self.command, &mut found).map_err(broken)?;
+            for record in found.drain(..) {
                 if headers > 0 {
                     headers -= 1;
                     continue;
@@ -207,8 +206,8 @@ impl Load<'_> {
 
     fn row(&self, record: Record, buffer: &mut Vec<u8>) -> Result<(), (Option<usize>, Problem)> {
         let fields = record.fields.map_err(|problem| (None, problem))?;
-        if let Format::Json { ignore_case } = self.command.format {
-            return self.object(&fields[0], ignore_case, buffer);
+        if matches!(self.command.format, Format::Json { .. } | Format::Avro { .. }) {
+            return self.members.row(&fields[0], &self.target, self.command, buffer);
         }
         let (found, wanted) = (fields.len(), self.target.columns.len());
         if found > wanted {
@@ -225,45 +224,6 @@ impl Load<'_> {
             let value = match fields.get(index) {
                 Some(raw) => value::from_text(raw, column.kind, self.command).map_err(at)?,
                 None => None,
-            };
-            if value.is_none() {
-                column.null().map_err(at)?;
-            }
-            value::encode(buffer, value.as_deref());
-        }
-        Ok(())
-    }
-
-    /// A JSON object: its members by the columns' names.
-    fn object(&self, text: &[u8], ignore_case: bool, buffer: &mut Vec<u8>) -> Result<(), (Option<usize>, Problem)> {
-        type Members<'a> = std::collections::HashMap<String, &'a serde_json::value::RawValue>;
-        let invalid = |text: String| (None, Problem::new(code::INVALID_LINE, text));
-        let mut members: Members =
-            serde_json::from_slice(text).map_err(|error| invalid(format!("Invalid JSON: {error}")))?;
-        if ignore_case {
-            members = members.into_iter().map(|(name, value)| (name.to_ascii_lowercase(), value)).collect();
-        }
-        for (index, column) in self.target.columns.iter().enumerate() {
-            if index > 0 {
-                buffer.push(b'\t');
-            }
-            let at = |problem| (Some(index), problem);
-            let raw = members.get(&column.name).map(|raw| raw.get());
-            let value = match raw {
-                None => column.default.clone(),
-                Some("null") => None,
-                Some(raw) if column.kind == value::Kind::Super => Some(raw.to_owned()),
-                Some(raw) => {
-                    // A string's own text; all else as it is written.
-                    let text = if raw.starts_with('"') {
-                        serde_json::from_str(raw).map_err(|error| invalid(format!("Invalid JSON: {error}")))?
-                    } else {
-                        raw.to_owned()
-                    };
-                    value::from_text(text.as_bytes(), column.kind, self.command)
-                        .map_err(at)?
-                        .map(std::borrow::Cow::into_owned)
-                }
             };
             if value.is_none() {
                 column.null().map_err(at)?;
@@ -301,8 +261,8 @@ impl Load<'_> {
         )))
     }
 
-    /// A Parquet file, by way of a temporary file: its footer is at its end. The number of rows.
-    async fn parquet(&mut self, file: &File, object: GetObjectOutput, sink: &mut Sink) -> Result<u64, Failure> {
+    /// A Parquet or ORC file, by way of a temporary file: its footer is at its end. The number of rows.
+    async fn columnar(&mut self, file: &File, object: GetObjectOutput, sink: &mut Sink) -> Result<u64, Failure> {
         let local = |error: std::io::Error| Failure::new(format!("a temporary file for {}: {error}", file.url()));
         let mut copy = tempfile::tempfile().map_err(local)?;
         let mut body = object.body;
@@ -316,7 +276,11 @@ impl Load<'_> {
         let (send, mut receive) = tokio::sync::mpsc::channel::<Vec<u8>>(4);
         let (url, target, command, query_id) = (file.url(), self.target.clone(), self.command.clone(), self.query_id);
         let reading = tokio::task::spawn_blocking(move || {
-            parquet::read(copy, &url, &target, &command, query_id, |rows| send.blocking_send(rows).is_ok())
+            let emit = |rows| send.blocking_send(rows).is_ok();
+            match command.format {
+                Format::Orc => orc::read(copy, &url, &target, &command, query_id, emit),
+                _ => parquet::read(copy, &url, &target, &command, query_id, emit),
+            }
         });
         while let Some(rows) = receive.recv().await {
             sink.send(Bytes::from(rows)).await.map_err(|error| self.failed(&error))?;
@@ -329,31 +293,50 @@ impl Load<'_> {
 }
 
 /// What cuts a file's bytes into records.
-enum Cutter {
+enum Records {
     Delimited(Delimited),
     Objects(Objects),
+    /// To be decoded whole, then cut by the other.
+    Whole(Vec<u8>, Box<Self>),
+    Avro(Vec<u8>),
 }
 
-impl Cutter {
-    fn of(format: Format) -> Self {
-        match format {
+impl Records {
+    fn of(command: &CopyCommand) -> Self {
+        let cut = match command.format {
             Format::Csv { delimiter, quote } => Self::Delimited(Delimited::new(delimiter, Some(quote))),
             Format::Delimited { delimiter } => Self::Delimited(Delimited::new(delimiter, None)),
-            Format::Json { .. } | Format::Parquet => Self::Objects(Objects::default()),
-        }
+            Format::Avro { .. } => return Self::Avro(Vec::new()),
+            Format::Json { .. } | Format::Parquet | Format::Orc => Self::Objects(Objects::default()),
+        };
+        Self::Whole(Vec::new(), Box::new(cut))
     }
 
-    fn push(&mut self, bytes: &[u8], out: &mut Vec<Record>) {
+    /// Takes more bytes; records that are whole are added to `out`.
+    fn push(&mut self, bytes: &[u8], last: bool, command: &CopyCommand, out: &mut Vec<Record>) -> Result<(), String> {
         match self {
             Self::Delimited(cutter) => cutter.push(bytes, out),
             Self::Objects(cutter) => cutter.push(bytes, out),
+            Self::Whole(whole, cut) => {
+                whole.extend(bytes);
+                if last {
+                    let plain = decode::decompress(&std::mem::take(whole), command.compression)?;
+                    return cut.push(&decode::characters(plain, command.encoding), true, command, out);
+                }
+            }
+            Self::Avro(whole) => {
+                whole.extend(bytes);
+                if last {
+                    let records = avro::records(whole).map_err(|error| format!("Invalid AVRO file: {error}"))?;
+                    out.extend((1..).zip(records).map(|(line, text)| Record { line, fields: Ok(vec![text]) }));
+                }
+            }
         }
-    }
-
-    fn finish(&mut self, out: &mut Vec<Record>) {
         match self {
-            Self::Delimited(cutter) => cutter.finish(out),
-            Self::Objects(cutter) => cutter.finish(out),
+            Self::Delimited(cutter) if last => cutter.finish(out),
+            Self::Objects(cutter) if last => cutter.finish(out),
+            _ => {}
         }
+        Ok(())
     }
 }

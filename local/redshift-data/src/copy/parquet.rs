@@ -41,22 +41,8 @@ pub(crate) fn read(
             }
             let field = values.next().map_or(&Field::Null, |(_, field)| field);
             let nanos = nanoseconds.get(index).copied().unwrap_or(false);
-            let text = value_of(field, column.kind, nanos, command).map_err(|problem| match problem {
-                Bad::TooLong { limit, found } => spectrum(
-                    15_001,
-                    &format!(
-                        "The length of the data column {} is longer than the length defined in the table. Table: \
-                         {limit}, Data: {found}, File name: {url}",
-                        column.name
-                    ),
-                    query_id,
-                ),
-                Bad::Value(text) => spectrum(
-                    15_001,
-                    &format!("Invalid value for column {} in row {}: {text}, File name: {url}", column.name, rows + 1),
-                    query_id,
-                ),
-            })?;
+            let text = value_of(field, column.kind, nanos, command)
+                .map_err(|bad| bad.told(&column.name, rows + 1, url, query_id))?;
             if text.is_none() && column.not_null {
                 return Err(Failure::new(format!("Cannot insert a NULL value into column {}", column.name))
                     .with_detail(super::source::block("NULL value in Parquet data", 1213, url, query_id)));
@@ -155,9 +141,24 @@ fn fits(field: &Type, kind: Kind) -> bool {
     }
 }
 
-enum Bad {
+#[derive(Debug, Clone)]
+pub(super) enum Bad {
     TooLong { limit: usize, found: usize },
     Value(String),
+}
+
+impl Bad {
+    /// As the layer that reads columnar files tells it.
+    pub(super) fn told(self, column: &str, row: u64, url: &str, query_id: i64) -> Failure {
+        let text = match self {
+            Self::TooLong { limit, found } => format!(
+                "The length of the data column {column} is longer than the length defined in the table. Table: {limit}, \
+                 Data: {found}, File name: {url}"
+            ),
+            Self::Value(text) => format!("Invalid value for column {column} in row {row}: {text}, File name: {url}"),
+        };
+        spectrum(15_001, &text, query_id)
+    }
 }
 
 fn value_of(field: &Field, kind: Kind, nanoseconds: bool, command: &CopyCommand) -> Result<Option<String>, Bad> {
@@ -196,7 +197,7 @@ fn value_of(field: &Field, kind: Kind, nanoseconds: bool, command: &CopyCommand)
     }
 }
 
-fn characters(bytes: &[u8], kind: Kind, command: &CopyCommand) -> Result<Option<String>, Bad> {
+pub(super) fn characters(bytes: &[u8], kind: Kind, command: &CopyCommand) -> Result<Option<String>, Bad> {
     value::text(bytes, kind, command).map(|text| Some(text.into_owned())).map_err(|problem| {
         match (problem.code, kind) {
             (value::code::TOO_LONG, Kind::Char { bytes: limit } | Kind::Varchar { bytes: limit }) => {

@@ -7,7 +7,7 @@ use aws_sdk_s3::operation::get_object::GetObjectOutput;
 use serde::Deserialize;
 
 use super::spectrum;
-use crate::dialect::copy::{CopyCommand, Format};
+use crate::dialect::copy::CopyCommand;
 use crate::failure::Failure;
 
 /// The local S3, which tells accounts apart by their access keys.
@@ -86,6 +86,16 @@ pub(crate) async fn files(s3: &Client, command: &CopyCommand, query_id: i64) -> 
     Ok(files)
 }
 
+/// A whole small object, such as a jsonpaths file.
+pub(crate) async fn whole(s3: &Client, url: &str) -> Result<Vec<u8>, Failure> {
+    let (bucket, key) = split(url)?;
+    let object = s3.get_object().bucket(bucket).key(key).send().await;
+    let object = object.map_err(|error| Failure::new(format!("{}, file {url}", s3_text(&error))))?;
+    let body =
+        object.body.collect().await.map_err(|error| Failure::new(format!("S3ServiceException:{error}, file {url}")))?;
+    Ok(body.into_bytes().to_vec())
+}
+
 async fn manifest(
     s3: &Client,
     command: &CopyCommand,
@@ -113,7 +123,7 @@ async fn manifest(
         .into_iter()
         .map(|entry| {
             let (bucket, key) = split(&entry.url)?;
-            if command.format == Format::Parquet {
+            if command.format.is_columnar() {
                 let Some(meta) = &entry.meta else {
                     return Err(spectrum(15_003, "File entry does not have 'meta' key.", query_id));
                 };
@@ -158,7 +168,7 @@ fn split(url: &str) -> Result<(&str, &str), Failure> {
 pub(crate) async fn open(
     s3: &Client,
     file: &File,
-    parquet: bool,
+    columnar: bool,
     query_id: i64,
 ) -> Result<Option<GetObjectOutput>, Failure> {
     let object = match s3.get_object().bucket(&file.bucket).key(&file.key).send().await {
@@ -177,7 +187,7 @@ pub(crate) async fn open(
         }
     };
     match (file.content_length, object.content_length()) {
-        (Some(told), Some(found)) if parquet && told > found => Err(spectrum(
+        (Some(told), Some(found)) if columnar && told > found => Err(spectrum(
             15_001,
             &format!(
                 "S3ServiceException:The requested range is not satisfiable,Status 416,Error InvalidRange, File '{}'",
@@ -185,7 +195,7 @@ pub(crate) async fn open(
             ),
             query_id,
         )),
-        (Some(told), Some(found)) if parquet && told < found => {
+        (Some(told), Some(found)) if columnar && told < found => {
             Err(spectrum(15_001, &format!("File '{}' has an invalid version number.", file.url()), query_id))
         }
         _ => Ok(Some(object)),

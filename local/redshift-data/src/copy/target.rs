@@ -69,18 +69,19 @@ impl Target {
                     continue;
                 }
             } else if identity && !command.explicit_ids {
-                if command.format == Format::Parquet {
+                if command.format.is_columnar() {
                     return Err(left_out());
                 }
                 continue;
             }
             let Some(kind) = kind else { return Err(Failure::not_imitated(&format!("COPY into column \"{column}\""))) };
-            let default = match expression.filter(|_| matches!(command.format, Format::Json { .. })) {
-                Some(sql) => {
-                    session.client.query_one(&format!("SELECT ({sql})::text"), &[]).await.map_err(failed)?.get(0)
-                }
-                None => None,
-            };
+            let default =
+                match expression.filter(|_| matches!(command.format, Format::Json { .. } | Format::Avro { .. })) {
+                    Some(sql) => {
+                        session.client.query_one(&format!("SELECT ({sql})::text"), &[]).await.map_err(failed)?.get(0)
+                    }
+                    None => None,
+                };
             found.push(Column { name: column, kind, not_null, default });
         }
         Ok(Self { oid, name, columns: in_order(found, command)? })

@@ -134,7 +134,9 @@ pub(crate) fn from_text<'a>(raw: &'a [u8], kind: Kind, command: &CopyCommand) ->
         if command.blanks_as_null && raw.iter().all(u8::is_ascii_whitespace) {
             return Ok(None);
         }
-        return text(raw, kind, command).map(Some);
+        let end = raw.iter().rposition(|byte| *byte != b' ').map_or(0, |last| last + 1);
+        let trimmed = if command.trim_blanks && matches!(kind, Kind::Varchar { .. }) { &raw[..end] } else { raw };
+        return text(trimmed, kind, command).map(Some);
     }
     let value = utf8(raw)?.trim();
     if value.is_empty() {
@@ -211,13 +213,13 @@ fn scalar(value: &str, kind: Kind, command: &CopyCommand) -> Result<String, Prob
             "f" | "false" | "0" | "n" | "no" => Ok("f".to_owned()),
             _ => Err(Problem::new(code::BOOLEAN, "Unknown boolean format")),
         },
-        Kind::Date => moment::date(value, command.date),
+        Kind::Date => moment::date(value, &command.date),
         Kind::Time => match value.parse::<Time>() {
             Ok(time) => Ok(time.to_string()),
             Err(_) => Err(Problem::new(code::TIMESTAMP, "Invalid time format or value [HH24:MI:SS]")),
         },
-        Kind::Timestamp => moment::timestamp(value, command.time, false),
-        Kind::TimestampTz => moment::timestamp(value, command.time, true),
+        Kind::Timestamp => moment::timestamp(value, &command.time, false),
+        Kind::TimestampTz => moment::timestamp(value, &command.time, true),
         Kind::Super => match serde_json::from_str::<&serde_json::value::RawValue>(value) {
             Ok(_) => Ok(value.to_owned()),
             Err(error) => Err(Problem::new(code::SUPER, format!("Invalid JSON for SUPER: {error}"))),

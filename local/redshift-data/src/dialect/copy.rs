@@ -17,7 +17,11 @@ pub(crate) struct CopyCommand {
     pub(crate) from: String,
     pub(crate) manifest: bool,
     pub(crate) format: Format,
-    pub(crate) gzip: bool,
+    /// How every object is compressed; the files of some formats say it themselves.
+    pub(crate) compression: Option<Compression>,
+    pub(crate) encoding: Encoding,
+    /// `s3://bucket/key` of a jsonpaths file.
+    pub(crate) json_paths: Option<String>,
     pub(crate) ignore_header: u64,
     /// Errors at which the load fails; 0 and 1 are the same.
     pub(crate) max_error: u64,
@@ -27,6 +31,9 @@ pub(crate) struct CopyCommand {
     pub(crate) blanks_as_null: bool,
     pub(crate) empty_as_null: bool,
     pub(crate) truncate_columns: bool,
+    pub(crate) trim_blanks: bool,
+    /// SERIALIZETOJSON: nested columns fill a SUPER.
+    pub(crate) serialize_to_json: bool,
     pub(crate) round_decimals: bool,
     /// What stands for an invalid byte; none: such a value is an error.
     pub(crate) accept_invalid: Option<char>,
@@ -51,33 +58,66 @@ pub(crate) enum Format {
     Json {
         ignore_case: bool,
     },
+    /// `AVRO 'auto'`, or `'auto ignorecase'`.
+    Avro {
+        ignore_case: bool,
+    },
     Parquet,
+    Orc,
 }
 
 impl Format {
+    /// Whether columns are mapped by position, and each file has a schema of its own.
+    pub(crate) fn is_columnar(self) -> bool {
+        matches!(self, Self::Parquet | Self::Orc)
+    }
+
     /// As `sys_load_history.file_format` has it.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Csv { .. } => "csv",
             Self::Delimited { .. } => "text",
             Self::Json { .. } => "json",
+            Self::Avro { .. } => "avro",
             Self::Parquet => "parquet",
+            Self::Orc => "orc",
         }
     }
 }
 
-/// `DATEFORMAT`.
+/// How whole files are compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Compression {
+    Gzip,
+    Bzip2,
+    Zstd,
+}
+
+/// The files' characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    Utf8,
+    /// By its byte order mark.
+    Utf16,
+    Utf16Le,
+    Utf16Be,
+    Latin1,
+}
+
+/// `DATEFORMAT`.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DateFormat {
     Iso,
     Auto,
+    Pattern(String),
 }
 
 /// `TIMEFORMAT`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TimeFormat {
     Iso,
     Auto,
+    Pattern(String),
     EpochSeconds,
     EpochMilliseconds,
 }
@@ -102,14 +142,17 @@ pub(crate) fn parse(lexed: &Lexed) -> Result<CopyCommand, Failure> {
     if !from.starts_with("s3://") {
         return Err(Failure::not_imitated("COPY from anything but s3://"));
     }
-    let mut options = Options { lexed, at: at + 2, format: None, delimiter: None, quote: None, authorised: false };
+    let mut options =
+        Options { lexed, at: at + 2, format: None, delimiter: None, quote: None, json_paths: None, authorised: false };
     let mut command = CopyCommand {
         table,
         columns,
         from,
         manifest: false,
         format: Format::Delimited { delimiter: b'|' },
-        gzip: false,
+        compression: None,
+        encoding: Encoding::Utf8,
+        json_paths: None,
         ignore_header: 0,
         max_error: 0,
         null_as: "\\N".to_owned(),
@@ -118,6 +161,8 @@ pub(crate) fn parse(lexed: &Lexed) -> Result<CopyCommand, Failure> {
         blanks_as_null: false,
         empty_as_null: false,
         truncate_columns: false,
+        trim_blanks: false,
+        serialize_to_json: false,
         round_decimals: false,
         accept_invalid: None,
         ignore_blank_lines: false,
@@ -139,6 +184,7 @@ struct Options<'a> {
     format: Option<Format>,
     delimiter: Option<u8>,
     quote: Option<u8>,
+    json_paths: Option<String>,
     authorised: bool,
 }
 
@@ -167,7 +213,9 @@ impl Options<'_> {
             "CSV" | "JSON" | "PARQUET" | "AVRO" | "ORC" | "SHAPEFILE" | "FIXEDWIDTH" => self.format_named(start)?,
             "DELIMITER" => self.delimiter = Some(single_byte(&self.as_string()?)?),
             "QUOTE" => self.quote = Some(single_byte(&self.as_string()?)?),
-            "GZIP" => command.gzip = true,
+            "GZIP" => command.compression = Some(Compression::Gzip),
+            "BZIP2" => command.compression = Some(Compression::Bzip2),
+            "ZSTD" => command.compression = Some(Compression::Zstd),
             "IGNOREHEADER" => command.ignore_header = self.as_number()?,
             "MAXERROR" => command.max_error = self.as_number()?,
             "NULL" => command.null_as = self.as_string()?,
@@ -175,7 +223,7 @@ impl Options<'_> {
                 command.date = match self.as_string()?.as_str() {
                     "auto" => DateFormat::Auto,
                     "YYYY-MM-DD" => DateFormat::Iso,
-                    other => return Err(Failure::not_imitated(&format!("DATEFORMAT '{other}'"))),
+                    other => DateFormat::Pattern(other.to_owned()),
                 }
             }
             "TIMEFORMAT" => {
@@ -184,11 +232,13 @@ impl Options<'_> {
                     "epochsecs" => TimeFormat::EpochSeconds,
                     "epochmillisecs" => TimeFormat::EpochMilliseconds,
                     "YYYY-MM-DD HH:MI:SS" => TimeFormat::Iso,
-                    other => return Err(Failure::not_imitated(&format!("TIMEFORMAT '{other}'"))),
+                    other => TimeFormat::Pattern(other.to_owned()),
                 }
             }
             "BLANKSASNULL" => command.blanks_as_null = true,
             "EMPTYASNULL" => command.empty_as_null = true,
+            "TRIMBLANKS" => command.trim_blanks = true,
+            "SERIALIZETOJSON" => command.serialize_to_json = true,
             "TRUNCATECOLUMNS" => command.truncate_columns = true,
             "ROUNDEC" => command.round_decimals = true,
             "IGNOREBLANKLINES" => command.ignore_blank_lines = true,
@@ -203,18 +253,22 @@ impl Options<'_> {
             "ENCODING" => {
                 self.skip("AS");
                 self.at += 1;
-                if self.lexed.word(self.at - 1) != "UTF8" {
-                    return Err(Failure::not_imitated("ENCODING other than UTF8"));
-                }
+                command.encoding = match self.lexed.word(self.at - 1).as_str() {
+                    "UTF8" => Encoding::Utf8,
+                    "UTF16" => Encoding::Utf16,
+                    "UTF16LE" => Encoding::Utf16Le,
+                    "UTF16BE" => Encoding::Utf16Be,
+                    "ISO88591" => Encoding::Latin1,
+                    _ => return Err(self.lexed.error_at(self.at - 1)),
+                };
             }
             "COMPUPDATE" | "STATUPDATE" => {
                 if matches!(self.lexed.word(self.at).as_str(), "ON" | "OFF" | "TRUE" | "FALSE" | "PRESET") {
                     self.at += 1;
                 }
             }
-            known @ ("ESCAPE" | "REMOVEQUOTES" | "TRIMBLANKS" | "ACCEPTANYDATE" | "NOLOAD" | "COMPROWS"
-            | "IGNOREALLERRORS" | "BZIP2" | "LZOP" | "ZSTD" | "ENCRYPTED" | "SSH" | "READRATIO"
-            | "CREDENTIALS" | "ACCESS_KEY_ID" | "SERIALIZETOJSON" | "JOB") => {
+            known @ ("ESCAPE" | "REMOVEQUOTES" | "ACCEPTANYDATE" | "NOLOAD" | "COMPROWS" | "IGNOREALLERRORS"
+            | "LZOP" | "ENCRYPTED" | "SSH" | "READRATIO" | "CREDENTIALS" | "ACCESS_KEY_ID" | "JOB") => {
                 return Err(Failure::not_imitated(&format!("COPY {known}")));
             }
             _ => return Err(self.lexed.error_at(start)),
@@ -226,15 +280,21 @@ impl Options<'_> {
         self.format = Some(match self.lexed.word(at).as_str() {
             "CSV" => Format::Csv { delimiter: b',', quote: b'"' },
             "PARQUET" => Format::Parquet,
-            "JSON" => {
+            "ORC" => Format::Orc,
+            word @ ("JSON" | "AVRO") => {
                 self.skip("AS");
-                match self.string()?.as_str() {
-                    "auto" => Format::Json { ignore_case: false },
-                    "auto ignorecase" => Format::Json { ignore_case: true },
-                    other => return Err(Failure::not_imitated(&format!("COPY JSON '{other}'"))),
-                }
+                let ignore_case = match self.string()?.as_str() {
+                    "auto" => false,
+                    "auto ignorecase" => true,
+                    url if url.starts_with("s3://") => {
+                        self.json_paths = Some(url.to_owned());
+                        false
+                    }
+                    other => return Err(Failure::not_imitated(&format!("COPY {word} '{other}'"))),
+                };
+                if word == "JSON" { Format::Json { ignore_case } } else { Format::Avro { ignore_case } }
             }
-            other @ ("AVRO" | "ORC" | "SHAPEFILE" | "FIXEDWIDTH") => {
+            other @ ("SHAPEFILE" | "FIXEDWIDTH") => {
                 return Err(Failure::not_imitated(&format!("COPY FORMAT {other}")));
             }
             _ => return Err(self.lexed.error_at(at)),
@@ -260,11 +320,22 @@ impl Options<'_> {
         if self.quote.is_some() && !matches!(command.format, Format::Csv { .. }) {
             return Err(Failure::new("QUOTE is only supported with the CSV format"));
         }
-        if command.format == Format::Parquet {
-            const ALLOWED: [&str; 7] =
-                ["IAM_ROLE", "MANIFEST", "FORMAT", "PARQUET", "FILLRECORD", "STATUPDATE", "EXPLICIT_IDS"];
+        command.json_paths = self.json_paths;
+        if command.format.is_columnar() {
+            const ALLOWED: [&str; 10] = [
+                "IAM_ROLE",
+                "MANIFEST",
+                "FORMAT",
+                "PARQUET",
+                "ORC",
+                "FILLRECORD",
+                "STATUPDATE",
+                "EXPLICIT_IDS",
+                "SERIALIZETOJSON",
+                "ACCEPTINVCHARS",
+            ];
             if let Some(other) = seen.iter().find(|word| !ALLOWED.contains(&word.as_str())) {
-                return Err(not_for(Format::Parquet, other));
+                return Err(not_for(command.format, other));
             }
         }
         Ok(())
@@ -333,7 +404,7 @@ mod tests {
         assert_eq!(command.from, "s3://control/m's.json");
         assert_eq!(command.format, Format::Csv { delimiter: b';', quote: b'"' });
         assert_eq!(command.null_as, "\\N");
-        assert!(command.manifest && command.gzip);
+        assert!(command.manifest && command.compression == Some(Compression::Gzip));
         assert_eq!((command.ignore_header, command.max_error), (1, 10));
         assert_eq!((command.date, command.time), (DateFormat::Auto, TimeFormat::Auto));
     }
@@ -353,7 +424,7 @@ mod tests {
             ("COPY t FROM STDIN", "near \"STDIN\""),
             ("COPY t FROM 's3://b/k' CSV", "IAM_ROLE"),
             ("COPY t FROM 's3://b/k' IAM_ROLE default HEADER", "near \"HEADER\""),
-            ("COPY t FROM 's3://b/k' IAM_ROLE default AVRO 'auto'", "COPY FORMAT AVRO is not imitated"),
+            ("COPY t FROM 's3://b/k' IAM_ROLE default AVRO 'schema'", "COPY AVRO 'schema' is not imitated"),
         ] {
             let error = copy(sql).unwrap_err();
             assert!(error.contains(text), "{sql}: {error}");

@@ -5,6 +5,7 @@
 mod control;
 mod copy;
 mod dialect;
+mod formats;
 mod locks;
 mod parquet;
 mod statements;

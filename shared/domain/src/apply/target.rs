@@ -128,7 +128,9 @@ fn holds(into: SqlType, from: SqlType) -> bool {
         (SqlType::SmallInt | SqlType::Integer | SqlType::BigInt, SqlType::Decimal { precision, scale }) => {
             integer_digits(from).is_some_and(|digits| precision.saturating_sub(scale) >= digits)
         }
-        (SqlType::SmallInt, SqlType::Real)
+        // A SUPER takes whatever has a form in JSON.
+        (_, SqlType::Super)
+        | (SqlType::SmallInt, SqlType::Real)
         | (SqlType::SmallInt | SqlType::Integer | SqlType::Real, SqlType::Double)
         | (SqlType::Date, SqlType::Timestamp) => true,
         (SqlType::SmallInt | SqlType::Integer | SqlType::BigInt, _) => integer_digits(into) >= integer_digits(from),

@@ -10,9 +10,18 @@ const MAX_IDENTIFIER: usize = 127;
 /// Names that each Redshift table already has.
 const SYSTEM_COLUMNS: [&str; 9] = ["oid", "tableoid", "xmin", "cmin", "xmax", "cmax", "ctid", "deletexid", "insertxid"];
 
-/// Types of Redshift that are refused by name.
-const LATER_TYPES: [&str; 9] =
-    ["super", "varbyte", "varbinary", "geometry", "geography", "hllsketch", "time", "timetz", "interval"];
+/// Types of Redshift that aren't taken: why, and what to do.
+const REFUSED_TYPES: [(&str, &str, &str); 7] = [
+    ("varbyte", HEXADECIMAL, "load it as varchar of hexadecimal digits"),
+    ("varbinary", HEXADECIMAL, "load it as varchar of hexadecimal digits"),
+    ("geometry", HEXADECIMAL, "load it as varchar, and let a view make geometry of it"),
+    ("geography", HEXADECIMAL, "load it as varchar, and let a view make geography of it"),
+    ("hllsketch", "holds no rows' data but a count of them", "load what was counted"),
+    ("timetz", "has no order: one moment has many texts", "load it as time in UTC, or as timestamptz"),
+    ("interval", "can't be loaded by COPY", "load it as a number of seconds"),
+];
+
+const HEXADECIMAL: &str = "is read by COPY from hexadecimal digits in text and from nothing in columnar files";
 
 /// Reads a name as Redshift does: 1 to 127 bytes, a letter or `_` first, ASCII folded to lower case. `what` is told.
 pub(super) fn identifier(text: &str, what: &str) -> Result<String, Flaw> {
@@ -89,17 +98,23 @@ impl SqlType {
             ("text" | "varchar" | "nvarchar" | "character varying", []) => Ok(Self::Varchar(256)),
             ("varchar" | "nvarchar" | "character varying", ["max"]) => Ok(Self::Varchar(65_535)),
             ("varchar" | "nvarchar" | "character varying", [length]) => bytes(text, length, 65_535).map(Self::Varchar),
-            (later, _) if LATER_TYPES.contains(&later.split(' ').next().unwrap_or(later)) => {
-                Err(Flaw::new(format!("type `{later}` is not supported yet"), "leave such columns to another table"))
-            }
-            _ => Err(unknown(text)),
+            ("time" | "time without time zone", []) => Ok(Self::Time),
+            ("super", []) => Ok(Self::Super),
+            ("time with time zone", []) => Err(refused("timetz").unwrap_or_else(|| unknown(text))),
+            (name, _) => Err(refused(name).unwrap_or_else(|| unknown(text))),
         }
     }
 }
 
+fn refused(name: &str) -> Option<Flaw> {
+    let first = name.split(' ').next();
+    let (name, why, remedy) = REFUSED_TYPES.iter().find(|(refused, ..)| Some(*refused) == first)?;
+    Some(Flaw::new(format!("type `{name}` {why}"), *remedy))
+}
+
 fn unknown(text: &str) -> Flaw {
     let remedy = "write smallint, integer, bigint, decimal(p,s), real, double precision, boolean, char(n), varchar(n), date, \
-                  timestamp or timestamptz, and nothing after it (not null goes into `required`)";
+                  timestamp, timestamptz, time or super, and nothing after it (not null goes into `required`)";
     Flaw::new(format!("type {text:?} is unknown"), remedy)
 }
 
@@ -136,6 +151,8 @@ impl fmt::Display for SqlType {
             Self::Date => f.write_str("date"),
             Self::Timestamp => f.write_str("timestamp"),
             Self::TimestampTz => f.write_str("timestamptz"),
+            Self::Time => f.write_str("time"),
+            Self::Super => f.write_str("super"),
         }
     }
 }
@@ -192,8 +209,12 @@ mod tests {
         for text in ["strin", "bigint not null", "varchar(64", "bigint(3)", "varchar(1,2)", "int; drop table x", ""] {
             assert!(SqlType::parse(text).unwrap_err().what.ends_with("is unknown"), "{text}");
         }
-        assert_eq!(SqlType::parse("super").unwrap_err().what, "type `super` is not supported yet");
-        assert_eq!(SqlType::parse("time").unwrap_err().what, "type `time` is not supported yet");
+        assert_eq!(
+            SqlType::parse("interval day to second").unwrap_err().what,
+            "type `interval` can't be loaded by COPY"
+        );
+        let offsets = "type `timetz` has no order: one moment has many texts";
+        assert_eq!(SqlType::parse("time with time zone").unwrap_err().what, offsets);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! `parse` makes it from text, or tells every problem with line, column and remedy.
 
 mod column;
+mod copy;
 mod duration;
 mod expression;
 mod options;
@@ -25,6 +26,7 @@ use crate::layout::Layout;
 use crate::object_key::value_decoded;
 use crate::partition_value::{BadValue, PartitionValue};
 
+pub use copy::{Compression, CopyOptions, Encoding, Paths, Switch};
 pub use expression::Expression;
 pub use parse::{Checks, parse, parse_with};
 pub use partition::NotAPartition;
@@ -70,8 +72,8 @@ pub struct Definition {
     pub parts: Vec<Part>,
     /// Target columns that say where a row came from.
     pub provenance: Provenance,
-    /// COPY options, for CSV.
-    pub csv: CsvOptions,
+    /// COPY options, as the format has them.
+    pub copy: CopyOptions,
     /// What is let pass.
     pub tolerance: Tolerance,
 }
@@ -97,8 +99,36 @@ impl fmt::Display for Root {
 pub enum Format {
     /// Apache Parquet; row counts are known before COPY, from the footers.
     Parquet,
+    /// Apache ORC; row counts are known before COPY, from the footers.
+    Orc,
     /// Comma-separated values; row counts are not known before COPY.
     Csv,
+    /// Objects of JSON, one after another; row counts are not known before COPY.
+    Json,
+    /// Avro's container files; row counts are not known before COPY.
+    Avro,
+}
+
+impl Format {
+    /// Each of them.
+    pub const ALL: [Self; 5] = [Self::Parquet, Self::Orc, Self::Csv, Self::Json, Self::Avro];
+
+    /// Whether COPY reads it by columns: mapped by position, each file with a schema and a number of rows of its own, hardly
+    /// an option, and all or nothing.
+    pub fn is_columnar(self) -> bool {
+        matches!(self, Self::Parquet | Self::Orc)
+    }
+
+    /// As the owner writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Parquet => "parquet",
+            Self::Orc => "orc",
+            Self::Csv => "csv",
+            Self::Json => "json",
+            Self::Avro => "avro",
+        }
+    }
 }
 
 /// `schema.table`, both valid identifiers in lower case, as Redshift folds them.
@@ -168,6 +198,10 @@ pub enum SqlType {
     Timestamp,
     /// `timestamptz`.
     TimestampTz,
+    /// `time`, a time of day without zone.
+    Time,
+    /// `super`: whatever JSON can say, at most 16 MB.
+    Super,
 }
 
 /// How staged rows get into the target.
@@ -276,27 +310,6 @@ pub struct Provenance {
     pub batch_id: Option<ColumnName>,
     /// Gets the time of the swap (timestamp, UTC).
     pub loaded_at: Option<ColumnName>,
-}
-
-/// The COPY options for CSV that may be asked for. None of them hides the loss of data.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CsvOptions {
-    /// One ASCII character; `,` unless told otherwise.
-    pub delimiter: char,
-    /// One ASCII character; `"` unless told otherwise.
-    pub quote: char,
-    /// Header lines per file.
-    pub ignore_header: u16,
-    /// The text that stands for NULL; Redshift's own default is `\N`.
-    pub null_as: Option<String>,
-    /// `gzip` where every object is compressed; else none.
-    pub gzip: bool,
-}
-
-impl Default for CsvOptions {
-    fn default() -> Self {
-        Self { delimiter: ',', quote: '"', ignore_header: 0, null_as: None, gzip: false }
-    }
 }
 
 /// What is let pass, decided before an incident.

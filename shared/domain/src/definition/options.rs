@@ -1,80 +1,9 @@
-//! The optional tables of a dataset: `csv`, `provenance`, `tolerance`.
+//! The optional tables of a dataset: `provenance`, `tolerance`.
 
 use super::reader::{At, Reader};
-use super::{
-    ColumnName, CsvOptions, EmptySource, Flaw, ForeignRows, Format, MissingObjects, Provenance, RowDrop, Tolerance,
-};
-
-/// COPY options of CSV that are known and refused by name: not there yet, or hiding the loss of data.
-const LATER_CSV: &[&str] = &[
-    "acceptanydate",
-    "acceptinvchars",
-    "blanksasnull",
-    "dateformat",
-    "emptyasnull",
-    "encoding",
-    "escape",
-    "explicit_ids",
-    "fillrecord",
-    "fixedwidth",
-    "ignoreallerrors",
-    "ignoreblanklines",
-    "maxerror",
-    "region",
-    "removequotes",
-    "roundec",
-    "timeformat",
-    "trimblanks",
-    "truncatecolumns",
-];
+use super::{ColumnName, EmptySource, Flaw, ForeignRows, Format, MissingObjects, Provenance, RowDrop, Tolerance};
 
 const WEEK: u64 = 7 * 86_400;
-
-pub(super) fn csv(dataset: &Reader<'_, '_>, format: Option<Format>) -> CsvOptions {
-    let defaults = CsvOptions::default();
-    let Some(table) = dataset.table("csv") else {
-        return defaults;
-    };
-    if format == Some(Format::Parquet) {
-        let remedy = "take it out, or write `format = \"csv\"`";
-        table.problem(&table.span(), Flaw::new("there are csv options, but the format is parquet", remedy));
-    }
-    let delimiter = character(&table, "delimiter").unwrap_or(defaults.delimiter);
-    let quote = character(&table, "quote").unwrap_or(defaults.quote);
-    if delimiter == quote {
-        let flaw = Flaw::new(format!("`delimiter` and `quote` are both {delimiter:?}"), "write two characters");
-        table.problem(&table.span(), flaw);
-    }
-    let ignore_header = table.integer("ignore_header", &(0..=u64::from(u16::MAX)));
-    let null_as = table.text("null_as").and_then(|At { value, span }| {
-        let plain = value.len() <= 100 && !value.chars().any(char::is_control);
-        let flaw =
-            || Flaw::new(format!("`null_as` is {value:?}"), "write at most 100 bytes without control characters");
-        table.told(&span, if plain { Ok(value.to_owned()) } else { Err(flaw()) })
-    });
-    let gzip = table.choice("compression", &[("gzip", true), ("none", false)], &["bzip2", "lzop", "zstd"]);
-    table.finish(LATER_CSV);
-    CsvOptions {
-        delimiter,
-        quote,
-        ignore_header: ignore_header.and_then(|at| u16::try_from(at.value).ok()).unwrap_or(0),
-        null_as,
-        gzip: gzip.unwrap_or(false),
-    }
-}
-
-/// One visible ASCII character, a blank or a tab.
-fn character(table: &Reader<'_, '_>, key: &'static str) -> Option<char> {
-    let At { value, span } = table.text(key)?;
-    let mut characters = value.chars();
-    let one = characters.next().filter(|c| c.is_ascii_graphic() || matches!(c, ' ' | '\t'));
-    if characters.next().is_some() || one.is_none() {
-        let remedy = "write one ASCII character (\"\\t\" for a tab)";
-        table.problem(&span, Flaw::new(format!("`{key}` is {value:?}"), remedy));
-        return None;
-    }
-    one
-}
 
 /// The provenance columns, each with its place.
 pub(super) fn provenance(dataset: &Reader<'_, '_>) -> (Provenance, Vec<At<ColumnName>>) {
@@ -106,10 +35,12 @@ pub(super) fn tolerance(dataset: &Reader<'_, '_>, format: Option<Format>, has_ke
         Some(at.value)
     };
     let most = i64::MAX.unsigned_abs();
-    let uncounted =
-        (format == Some(Format::Csv)).then_some(("the rows of csv files aren't known before COPY", "take it out"));
-    let strict =
-        (format == Some(Format::Parquet)).then_some(("COPY of parquet fails at the first bad row", "take it out"));
+    let unknown = format.map(|format| format!("the rows of {format} files aren't known before COPY"));
+    let uncounted = unknown.as_deref().filter(|_| format.is_some_and(|format| !format.is_columnar()));
+    let uncounted = uncounted.map(|why| (why, "take it out"));
+    let all_or_nothing = format.map(|format| format!("COPY of {format} fails at the first bad row"));
+    let strict = all_or_nothing.as_deref().filter(|_| format.is_some_and(Format::is_columnar));
+    let strict = strict.map(|why| (why, "take it out"));
     let keyless = (!has_key).then_some(("there is no `key`", "add `key = […]`, or take it out"));
     let tolerance = Tolerance {
         row_variance: count("row_variance", most, uncounted).unwrap_or(defaults.row_variance),

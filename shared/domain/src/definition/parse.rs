@@ -11,7 +11,7 @@ use super::problem::{Problem, Problems};
 use super::reader::{At, Reader};
 use super::{
     Column, ColumnName, Concurrency, Definition, EmptySource, Expression, Flaw, Format, Grain, Interval, Part,
-    PartKind, Root, SqlType, TableName, Tolerance, WriteMode, options, parts,
+    PartKind, Root, SqlType, TableName, Tolerance, WriteMode, copy, options, parts,
 };
 use crate::id::DatasetName;
 use crate::layout::Layout;
@@ -25,9 +25,6 @@ const DAY: u64 = 24 * HOUR;
 /// How far back the sweep looks where the owner doesn't say.
 const DEFAULT_LOOKBACK: Duration = Duration::from_secs(3 * DAY);
 const DEFAULT_LOAD_WINDOW: Duration = Duration::from_mins(30);
-
-/// Keys of a dataset that are known and refused by name.
-const LATER: &[&str] = &["orc", "json", "avro", "parquet"];
 
 /// What only the place of deployment knows.
 #[derive(Debug, Clone, Default)]
@@ -87,8 +84,7 @@ fn dataset<'d>(name: &'d str, table: &Reader<'d, '_>) -> (Option<Definition>, Ou
     let root = table.required_text("source").and_then(|at| read(table, at, Root::parse));
     let layout = table.required_text("layout").and_then(|at| read_layout(table, at));
     table.require("format");
-    let formats = [("parquet", Format::Parquet), ("csv", Format::Csv)];
-    let format = table.choice("format", &formats, &["orc", "json", "avro"]);
+    let format = table.choice("format", &Format::ALL.map(|format| (format.name(), format)), &[]);
     let target = table.required_text("target").and_then(|at| read(table, at, TableName::parse));
 
     let columns = Columns::read(table);
@@ -107,14 +103,14 @@ fn dataset<'d>(name: &'d str, table: &Reader<'d, '_>) -> (Option<Definition>, Ou
     let parts = parts::read(table, layout.as_ref());
     let (provenance, provenance_places) = options::provenance(table);
     columns.check_collisions(table, &parts, &provenance_places);
-    let csv = options::csv(table, format);
+    let copy = copy::read(table, format);
     let tolerance = options::tolerance(table, format, !key.is_empty());
     if write == WriteMode::Upsert {
         check_upsert(table, (&key, &required), concurrency, &tolerance);
     }
     let all_parts = layout.as_ref().is_some_and(|at| at.value.parts() == parts.len());
     let lookback = check_lookback(table, lookback, &parts, all_parts);
-    table.finish(LATER);
+    table.finish(&[]);
 
     let build = || {
         let (database, target) = target.as_ref()?.value.clone();
@@ -137,7 +133,7 @@ fn dataset<'d>(name: &'d str, table: &Reader<'d, '_>) -> (Option<Definition>, Ou
             load_window,
             parts: parts.into_iter().map(|at| at.value).collect(),
             provenance,
-            csv,
+            copy,
             tolerance,
         })
     };
@@ -250,6 +246,10 @@ impl Columns {
         for (place, At { value: name, span }) in names.iter().enumerate() {
             if names[..place].iter().any(|earlier| earlier.value == *name) {
                 table.problem(span, Flaw::new(format!("`{key}` has `{name}` twice"), "name it once"));
+            }
+            if key == "key" && self.find(name).is_some_and(|column| column.sql_type == SqlType::Super) {
+                let what = format!("`key` has `{name}`, and values of `super` can't be compared");
+                table.problem(span, Flaw::new(what, "name other columns"));
             }
             if self.complete && self.find(name).is_none() {
                 let remedy = "name one of `columns`; what is taken from the path is the same for the whole partition";

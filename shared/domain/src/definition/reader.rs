@@ -181,18 +181,32 @@ impl<'d, 't> Reader<'d, 't> {
 
     /// Tells each key that nobody asked for; those in `later` are known but not there yet.
     pub(super) fn finish(&self, later: &[&str]) {
+        let known = |key: &str, what: &str| {
+            later.contains(&key).then(|| Flaw::new(format!("`{what}` is not supported yet"), "take it out"))
+        };
+        self.finish_with(known);
+    }
+
+    /// Tells each key that nobody asked for; of those in `refused` (key, why, remedy) the reason too.
+    pub(super) fn finish_refusing(&self, refused: &[(&str, &str, &str)]) {
+        let known = |key: &str, what: &str| {
+            let (_, why, remedy) = refused.iter().find(|(refused, ..)| *refused == key)?;
+            Some(Flaw::new(format!("`{what}` {why}"), *remedy))
+        };
+        self.finish_with(known);
+    }
+
+    fn finish_with(&self, known: impl Fn(&str, &str) -> Option<Flaw>) {
         let asked = self.asked.borrow();
         for (key, item) in self.table.iter().filter(|(key, _)| !asked.contains(key)) {
             let what = if item.is_table() { format!("[{}.{key}]", self.path) } else { key.to_owned() };
-            let flaw = if later.contains(&key) {
-                Flaw::new(format!("`{what}` is not supported yet"), "take it out")
-            } else {
+            let flaw = known(key, &what).unwrap_or_else(|| {
                 let remedy = match nearest(key, &asked) {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => format!("take it out; `{}` may have {}", self.path, asked.join(", ")),
                 };
                 Flaw::new(format!("`{what}` is unknown"), remedy)
-            };
+            });
             let span = item.as_table().and_then(toml_edit::Table::span).unwrap_or_else(|| self.key_span(key));
             self.problem(&span, flaw);
         }

@@ -1,4 +1,4 @@
-//! `datasets.toml` as a whole: the happy path, every problem at once, what isn't there yet, one text and hash.
+//! `datasets.toml` as a whole: the happy path, every problem at once, what a format takes, one text and hash.
 
 use proptest::prelude::*;
 
@@ -44,7 +44,7 @@ fn the_least_definition_has_the_documented_defaults() {
     assert_eq!(orders.interval, Interval::Auto);
     assert_eq!(orders.load_window, Duration::from_mins(30));
     assert_eq!(orders.tolerance, Tolerance::default());
-    assert_eq!(orders.csv, CsvOptions::default());
+    assert_eq!(orders.copy, CopyOptions::default());
     assert_eq!(orders.provenance, Provenance::default());
 }
 
@@ -104,41 +104,6 @@ duplicate_keys = -1
         17:1: `colunm` is unknown; did you mean `column`?
         20:12: `row_drop` is "10"; write a share such as "10%" (0 to 100, at most four digits after the point), "refuse" or "accept"
         21:18: `duplicate_keys` is -1; write a whole number from 0 to 9223372036854775807"#]];
-    expected.assert_eq(&problems(text).join("\n"));
-}
-
-#[test]
-fn what_is_not_there_yet_is_refused_by_name() {
-    let text = r#"
-[orders]
-source = "s3://lake-raw/orders/"
-layout = "dt={dt}/"
-format = "orc"
-target = "sales.orders"
-columns = ["order_id bigint", "tags super"]
-key = ["order_id"]
-write = "upsert"
-order_by = "updated_at"
-
-[orders.partition.dt]
-type = "date"
-
-[orders.select]
-customer = "lower(trim(customer))"
-
-[orders.csv]
-compression = "zstd"
-dateformat = "auto"
-truncatecolumns = true
-"#;
-    let expected = expect_test::expect![[r#"
-        5:10: `format = "orc"` is not supported yet; write "parquet" or "csv"
-        7:31: type `super` is not supported yet; leave such columns to another table
-        9:9: `write = "upsert"`, but `order_id` of the `key` may be null; add it to `required`
-        16:12: `lower(trim(customer))` names `customer`, which is no column of the files; write one scalar expression over `columns`, such as "lower(trim(customer))"
-        19:15: `compression = "zstd"` is not supported yet; write "gzip" or "none"
-        20:1: `dateformat` is not supported yet; take it out
-        21:1: `truncatecolumns` is not supported yet; take it out"#]];
     expected.assert_eq(&problems(text).join("\n"));
 }
 
@@ -647,4 +612,57 @@ fn select_shapes_columns_of_the_files() {
         18:12: `random()` calls `random`, which may give another value at each call or more than one row's; write one scalar expression over `columns`, such as "lower(trim(customer))"
         19:10: `amount` is 7; write text in quotes"#]];
     expected.assert_eq(&problems(&select("price = \"1\"\ncustomer = \"random()\"\namount = 7")).join("\n"));
+}
+
+#[test]
+fn what_a_format_does_not_take_is_refused_with_the_reason() {
+    let of = |format: &str, options: &str| {
+        problems(&format!("{}[orders.{format}]\n{options}\n", ORDERS.replace("parquet", format))).join("\n")
+    };
+    for (format, options, words) in [
+        ("orc", "compression = \"zstd\"", "each file says itself how it is compressed; take it out"),
+        ("avro", "compression = \"gzip\"", "each file says itself how it is compressed; take it out"),
+        (
+            "csv",
+            "compression = \"lzop\"",
+            "no well-kept library to try it with; have the files written with zstd or gzip",
+        ),
+        ("csv", "maxerror = 3", "`maxerror` is told by a tolerance; write `rejected_rows` in `tolerance`"),
+        ("json", "acceptanydate = true", "turns dates it can't read into NULL, and nothing counts them"),
+        ("parquet", "truncatecolumns = true", "is not taken by COPY of columnar files"),
+        ("json", "paths = \"noshred\"", "or \"auto\" or \"auto ignorecase\""),
+        ("csv", "timeformat = \"yyyy\"", "each once, or \"auto\" or \"epochsecs\" or \"epochmillisecs\""),
+        ("csv", "dateformat = \"epochsecs\"", "write a pattern of YYYY, MM and DD, each once, or \"auto\""),
+        ("json", "delimiter = \"|\"", "`delimiter` is unknown"),
+    ] {
+        let told = of(format, options);
+        assert!(told.contains(words) && !told.contains('\n'), "{format} {options}: {told}");
+    }
+    let keyed = ORDERS.replace("order_id bigint", "order_id super");
+    assert!(problems(&keyed)[0].contains("values of `super` can't be compared"));
+}
+
+#[test]
+fn options_of_each_format_are_written_as_they_are_read() {
+    let switches = "acceptinvchars = \"?\"\ntruncatecolumns = true\ntrimblanks = true\nblanksasnull = true\n\
+                    emptyasnull = true\nroundec = true\ndateformat = \"DD.MM.YYYY\"\ntimeformat = \"epochmillisecs\"\n";
+    for (format, options) in [
+        (
+            "csv",
+            format!(
+                "{switches}compression = \"zstd\"\nencoding = \"utf16le\"\nignoreblanklines = true\nfillrecord = true\n"
+            ),
+        ),
+        ("json", format!("{switches}compression = \"bzip2\"\npaths = \"auto ignorecase\"\nencoding = \"iso88591\"\n")),
+        ("avro", format!("{switches}paths = \"s3://config/paths.json\"\n")),
+        ("orc", "fillrecord = true\nacceptinvchars = \"?\"\n".to_owned()),
+        ("parquet", "fillrecord = true\n".to_owned()),
+    ] {
+        let plain = ORDERS.replace("parquet", format);
+        let definition = one(&format!("{plain}[orders.{format}]\n{options}"));
+        assert_ne!(definition.copy, CopyOptions::default());
+        assert_eq!(one(&definition.to_text()), definition, "{format}");
+        assert_ne!(one(&plain).rows_hash_part(), definition.rows_hash_part(), "options shape rows");
+        assert_eq!(definition.to_text().matches("true").count(), options.matches("true").count());
+    }
 }

@@ -7,8 +7,8 @@
 use std::fmt::{Display, Write as _};
 
 use super::{
-    Concurrency, CsvOptions, Definition, EmptySource, ForeignRows, Format, Interval, MissingObjects, RowDrop,
-    Tolerance, WriteMode, duration, options,
+    Concurrency, Definition, EmptySource, ForeignRows, Format, Interval, MissingObjects, RowDrop, Tolerance, WriteMode,
+    copy, duration, options,
 };
 use crate::id::DefinitionHash;
 
@@ -22,7 +22,7 @@ impl Definition {
         self.write_select(&mut text);
         self.write_parts(&mut text);
         self.write_provenance(&mut text);
-        self.write_csv(&mut text);
+        copy::write(self.name.as_str(), self.format, &self.copy, &mut text);
         text.table(format_args!("{}.tolerance", self.name));
         write_tolerance(&self.tolerance, &mut text);
         text.0
@@ -48,7 +48,7 @@ impl Definition {
         self.write_select(&mut text);
         self.write_parts(&mut text);
         self.write_provenance(&mut text);
-        self.write_csv(&mut text);
+        copy::write(self.name.as_str(), self.format, &self.copy, &mut text);
         text.0.into_bytes()
     }
 
@@ -143,21 +143,6 @@ impl Definition {
             }
         }
     }
-
-    fn write_csv(&self, text: &mut Text) {
-        if self.format != Format::Csv {
-            return;
-        }
-        let CsvOptions { delimiter, quote, ignore_header, null_as, gzip } = &self.csv;
-        text.table(format_args!("{}.csv", self.name));
-        text.word("delimiter", delimiter);
-        text.word("quote", quote);
-        text.plain("ignore_header", ignore_header);
-        if let Some(null_as) = null_as {
-            text.word("null_as", null_as);
-        }
-        text.word("compression", if *gzip { "gzip" } else { "none" });
-    }
 }
 
 fn write_tolerance(tolerance: &Tolerance, text: &mut Text) {
@@ -199,19 +184,19 @@ fn write_tolerance(tolerance: &Tolerance, text: &mut Text) {
 
 /// TOML, written line by line. Writing to a `String` can't fail.
 #[derive(Default)]
-struct Text(String);
+pub(super) struct Text(String);
 
 impl Text {
-    fn table(&mut self, path: impl Display) {
+    pub(super) fn table(&mut self, path: impl Display) {
         let blank = if self.0.is_empty() { "" } else { "\n" };
         let _ = writeln!(self.0, "{blank}[{path}]");
     }
 
-    fn plain(&mut self, key: &str, value: impl Display) {
+    pub(super) fn plain(&mut self, key: &str, value: impl Display) {
         let _ = writeln!(self.0, "{key} = {value}");
     }
 
-    fn word(&mut self, key: &str, value: impl Display) {
+    pub(super) fn word(&mut self, key: &str, value: impl Display) {
         self.plain(key, quoted(&value.to_string()));
     }
 
@@ -239,10 +224,7 @@ fn quoted(text: &str) -> String {
 
 impl Display for Format {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Parquet => "parquet",
-            Self::Csv => "csv",
-        })
+        f.write_str(self.name())
     }
 }
 

@@ -7,7 +7,7 @@
 //!
 //! Source: `parquet.thrift` of the Parquet format (`FileMetaData`, `SchemaElement`) and Thrift's compact protocol.
 
-use super::FooterError;
+use super::{FooterError, broken_parquet};
 
 /// The length of the footer, and the four letters that end a file.
 const TRAILER: usize = 8;
@@ -20,7 +20,7 @@ const MAX_DEPTH: u8 = 16;
 
 /// The bytes of the footer in the last bytes of a file of `size` bytes.
 pub(super) fn footer(tail: &[u8], size: u64) -> Result<&[u8], FooterError> {
-    let broken = |why: &str| FooterError::Broken(why.to_owned());
+    let broken = |why: &str| broken_parquet(why);
     let Some((before, trailer)) = tail.split_at_checked(tail.len().wrapping_sub(TRAILER)) else {
         return Err(broken("it has fewer than 8 bytes"));
     };
@@ -44,7 +44,7 @@ pub(super) fn footer(tail: &[u8], size: u64) -> Result<&[u8], FooterError> {
 
 /// A footer of the same schema and number of rows, and without row groups.
 pub(super) fn essentials(footer: &[u8]) -> Result<Vec<u8>, FooterError> {
-    let unreadable = || FooterError::Broken("its footer is damaged".to_owned());
+    let unreadable = || broken_parquet("its footer is damaged");
     let mut cursor = Cursor(footer);
     let (mut schema, mut rows) = (None, None);
     let mut id = 0;
@@ -62,7 +62,7 @@ pub(super) fn essentials(footer: &[u8]) -> Result<Vec<u8>, FooterError> {
         }
     }
     let (Some(schema), Some(rows)) = (schema, rows) else {
-        return Err(FooterError::Broken("its footer has no schema or no number of rows".to_owned()));
+        return Err(broken_parquet("its footer has no schema or no number of rows"));
     };
     // Version 1, the schema, the rows, an empty list of row groups, the end.
     Ok([&[0x15, 0x02, 0x19], schema, &[0x16], rows, &[0x19, STRUCT, 0x00]].concat())
@@ -70,14 +70,14 @@ pub(super) fn essentials(footer: &[u8]) -> Result<Vec<u8>, FooterError> {
 
 /// Passes over the schema, whose elements can't have more children than there are elements.
 fn check_schema(cursor: &mut Cursor<'_>) -> Result<(), FooterError> {
-    let unreadable = || FooterError::Broken("its schema is damaged".to_owned());
+    let unreadable = || broken_parquet("its schema is damaged");
     let (elements, kind) = cursor.list().ok_or_else(unreadable)?;
     if kind != STRUCT {
         return Err(unreadable());
     }
     if elements > MAX_ELEMENTS {
         let why = format!("its schema has {elements} columns and groups, of which {MAX_ELEMENTS} can be read");
-        return Err(FooterError::Broken(why));
+        return Err(broken_parquet(why));
     }
     let mut children: u64 = 0;
     for _ in 0..elements {
@@ -95,7 +95,7 @@ fn check_schema(cursor: &mut Cursor<'_>) -> Result<(), FooterError> {
     if children >= elements.max(1) {
         let why =
             format!("its schema claims {children} columns and groups, and describes {}", elements.saturating_sub(1));
-        return Err(FooterError::Broken(why));
+        return Err(broken_parquet(why));
     }
     Ok(())
 }
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(footer(file, 18), Ok(&b"footer"[..]));
         assert_eq!(footer(&file[8..], 18), Err(FooterError::NeedsMore(14)));
         let refused = |tail: &[u8], size| match footer(tail, size) {
-            Err(FooterError::Broken(why)) => why,
+            Err(FooterError::Broken { why, .. }) => why,
             other => format!("{other:?}"),
         };
         assert_eq!(refused(b"PAR1", 4), "it has fewer than 8 bytes");

@@ -4,7 +4,7 @@ use jiff::civil::DateTime;
 
 use super::rebuild::Request;
 use super::{SqlError, identifier, literal, upsert};
-use crate::definition::{Bounds, Column, Definition, Format, Part, PartKind, Range, SqlType};
+use crate::definition::{Bounds, Column, Definition, Part, PartKind, Range, SqlType};
 use crate::partition_value::PartitionValue;
 
 /// Rows moved by the swap, from both rows of `tidemark_counts`. A replace inserts all that the partition then holds.
@@ -75,7 +75,7 @@ pub(super) fn staged(request: &Request<'_>) -> Result<String, SqlError> {
 /// The system views are not mixed with other tables: that fails in Redshift for functions of the leader node. Rejected rows are
 /// only looked for where COPY was told to let any pass.
 pub(super) fn loads(definition: &Definition, query_id: &str) -> String {
-    let may_reject = definition.format == Format::Csv && definition.tolerance.rejected_rows > 0;
+    let may_reject = !definition.format.is_columnar() && definition.tolerance.rejected_rows > 0;
     let rejected = if may_reject {
         format!("(SELECT count(*) FROM sys_load_error_detail WHERE query_id = {query_id})")
     } else {

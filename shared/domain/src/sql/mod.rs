@@ -9,6 +9,7 @@
 //! - [`survey`]: what apply asks before it changes anything.
 //! - [`rows`]: the results, typed.
 
+mod copy;
 mod count;
 pub mod identifier;
 pub mod install;

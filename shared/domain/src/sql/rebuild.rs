@@ -14,8 +14,8 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use super::identifier::{self, PerTarget, per_target};
-use super::{Batch, SqlError, SubStatement, count, literal, upsert};
-use crate::definition::{Definition, Format, SqlType, WriteMode};
+use super::{Batch, SqlError, SubStatement, copy, count, literal, upsert};
+use crate::definition::{Definition, SqlType, WriteMode};
 use crate::id::{BatchId, DefinitionHash, Digest, Epoch, Fence, Generation, StackName};
 use crate::partition_value::Partition;
 use crate::verify::SourceCounts;
@@ -141,7 +141,7 @@ pub fn stage(request: &Request<'_>, source: Option<&CopySource>) -> Result<Stage
     let mut copied = None;
     let mut loads = None;
     if let Some(source) = source {
-        statements.push(copy(request, source)?);
+        statements.push(copy::copy(request, source)?);
         copied = Some(SubStatement(statements.len()));
         statements.push(count::loads(request.definition, "pg_last_copy_id()"));
         loads = Some(SubStatement(statements.len()));
@@ -187,8 +187,12 @@ fn moved(request: &Request<'_>) -> &'static str {
 /// The bytes of the longest statement a rebuild of this partition would run; the rest of them hardly depends on the definition.
 pub fn widest(request: &Request<'_>, source: &CopySource) -> Result<usize, SqlError> {
     let target = identifier::table(&request.definition.target)?;
-    let mut statements =
-        vec![create_staging(request)?, copy(request, source)?, count::staged(request)?, insert(request, &target)?];
+    let mut statements = vec![
+        create_staging(request)?,
+        copy::copy(request, source)?,
+        count::staged(request)?,
+        insert(request, &target)?,
+    ];
     if request.definition.write == WriteMode::Upsert {
         statements.extend([upsert::winners(request)?, upsert::after(request)?]);
     }
@@ -243,53 +247,9 @@ fn type_name(sql_type: SqlType) -> String {
         SqlType::Date => "date".to_owned(),
         SqlType::Timestamp => "timestamp".to_owned(),
         SqlType::TimestampTz => "timestamptz".to_owned(),
+        SqlType::Time => "time".to_owned(),
+        SqlType::Super => "super".to_owned(),
     }
-}
-
-/// COPY. Columnar formats take hardly an option: no COMPUPDATE, no MAXERROR, no REGION.
-fn copy(request: &Request<'_>, source: &CopySource) -> Result<String, SqlError> {
-    let role = match &source.role {
-        CopyRole::Default => "default".to_owned(),
-        CopyRole::Arn(arn) => literal::text(arn)?,
-    };
-    let mut clauses = vec![
-        format!("COPY {}", identifier::staging(request.batch)?),
-        format!("FROM {}", literal::text(&source.manifest_url)?),
-        format!("IAM_ROLE {role} MANIFEST"),
-    ];
-    match request.definition.format {
-        Format::Parquet => clauses.push("FORMAT AS PARQUET STATUPDATE OFF".to_owned()),
-        Format::Csv => {
-            if let Some(region) = &source.region {
-                clauses.push(format!("REGION AS {}", literal::text(region)?));
-            }
-            clauses.extend(csv_clauses(request.definition)?);
-        }
-    }
-    Ok(clauses.join("\n"))
-}
-
-fn csv_clauses(definition: &Definition) -> Result<Vec<String>, SqlError> {
-    let csv = &definition.csv;
-    let quote = literal::text(&csv.quote.to_string())?;
-    let delimiter = literal::text(&csv.delimiter.to_string())?;
-    let mut clauses = vec![format!("FORMAT AS CSV QUOTE AS {quote} DELIMITER AS {delimiter}")];
-    if csv.ignore_header > 0 {
-        clauses.push(format!("IGNOREHEADER AS {}", csv.ignore_header));
-    }
-    if let Some(null_as) = &csv.null_as {
-        clauses.push(format!("NULL AS {}", literal::text(null_as)?));
-    }
-    if csv.gzip {
-        clauses.push("GZIP".to_owned());
-    }
-    clauses.push("COMPUPDATE OFF STATUPDATE OFF".to_owned());
-    let allowed = definition.tolerance.rejected_rows;
-    if allowed > 0 {
-        // COPY fails once it has met this many errors, so one more than what is let pass; 100,000 is the most it takes.
-        clauses.push(format!("MAXERROR AS {}", allowed.saturating_add(1).min(100_000)));
-    }
-    Ok(clauses)
 }
 
 /// The counts travel in a temporary table, since a procedure can't name a table that differs per batch.

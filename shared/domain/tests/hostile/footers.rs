@@ -9,6 +9,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
+use tidemark_domain::definition::Format;
 use tidemark_domain::footer::{FooterError, read};
 
 use crate::cases;
@@ -74,10 +75,10 @@ fn read_to_the_end(file: &[u8], first: usize) -> Result<(), TestCaseError> {
     let size = file.len() as u64;
     let tail = |length: usize| &file[file.len() - length.min(file.len())..];
     let first = first.min(file.len());
-    match read(tail(first), size) {
+    match read(Format::Parquet, tail(first), size) {
         Err(FooterError::NeedsMore(needed)) => {
             prop_assert!(needed > first as u64 && needed <= size, "{needed} of {size} after {first}");
-            let again = read(tail(usize::try_from(needed).unwrap()), size);
+            let again = read(Format::Parquet, tail(usize::try_from(needed).unwrap()), size);
             prop_assert!(!matches!(again, Err(FooterError::NeedsMore(_))), "{again:?}");
         }
         Err(error) => prop_assert!(!error.to_string().is_empty()),
@@ -113,7 +114,8 @@ proptest! {
         let file = parquet(3);
         let cut = &file[..keep.index(file.len())];
         read_to_the_end(cut, first)?;
-        prop_assert!(matches!(read(cut, cut.len() as u64), Err(FooterError::Broken(_))));
+        let refused = matches!(read(Format::Parquet, cut, cut.len() as u64), Err(FooterError::Broken { .. }));
+        prop_assert!(refused);
     }
 }
 
@@ -121,12 +123,40 @@ proptest! {
 fn a_footer_tells_rows_and_columns_whatever_else_is_in_it() {
     for groups in [0, 1, 3, 500] {
         let file = parquet(groups);
-        let footer = read(&file, file.len() as u64).unwrap();
+        let footer = read(Format::Parquet, &file, file.len() as u64).unwrap();
         assert_eq!(
-            (footer.rows, footer.columns),
+            (footer.rows, footer.columns.into_iter().map(|column| column.name).collect::<Vec<_>>()),
             (3 * groups.unsigned_abs(), ["order_id", "customer", "tags"].map(str::to_owned).to_vec())
         );
     }
+}
+
+proptest! {
+    #![proptest_config(cases(20_000))]
+
+    /// Of ORC: any bytes before any postscript, and a real tail with bytes changed.
+    #[test]
+    fn a_damaged_orc_is_refused_or_read(damages in damages(WORDS), noise in proptest::collection::vec(any::<u8>(), 0..99)) {
+        for bytes in [damaged(ORC, &damages), [&noise[..], ORC].concat(), noise] {
+            for kept in [bytes.len(), bytes.len() / 2, bytes.len().min(20)] {
+                let read = read(Format::Orc, &bytes[bytes.len() - kept..], bytes.len() as u64);
+                let asked = matches!(read, Err(FooterError::NeedsMore(needed)) if needed <= bytes.len() as u64);
+                prop_assert!(asked || !matches!(read, Err(FooterError::NeedsMore(_))), "{read:?}");
+            }
+        }
+    }
+}
+
+/// Written by ORC's C++ library (`pyarrow.orc`, zlib): `id bigint, name string, amount decimal(12,2)`, three rows.
+const ORC: &[u8] = include_bytes!("small.orc");
+
+#[test]
+fn an_orc_footer_tells_rows_and_columns() {
+    let footer = read(Format::Orc, ORC, ORC.len() as u64).unwrap();
+    let columns: Vec<_> =
+        footer.columns.iter().map(|column| (column.name.as_str(), column.described.as_str())).collect();
+    assert_eq!(footer.rows, 3);
+    assert_eq!(columns, [("id", "bigint"), ("name", "string"), ("amount", "decimal(12,2)")]);
 }
 
 /// The process that plays damaged footers may have no more memory than a function: an allocation beyond it ends it.
@@ -160,7 +190,7 @@ fn boastful() -> Vec<u8> {
 
 fn damaged_footers_are_refused_or_read() {
     let file = boastful();
-    assert!(matches!(read(&file, file.len() as u64), Err(FooterError::Broken(_))));
+    assert!(matches!(read(Format::Parquet, &file, file.len() as u64), Err(FooterError::Broken { .. })));
     let config = cases(20_000);
     eprintln!("replay: PROPTEST_RNG_SEED={:?}", config.rng_seed);
     let mut runner = TestRunner::new(config);

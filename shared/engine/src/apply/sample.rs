@@ -3,7 +3,7 @@
 //! A sample, told as one: of each of at most a hundred partitions the oldest and the newest of the first thousand files.
 
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
-use tidemark_domain::definition::{Definition, Format};
+use tidemark_domain::definition::Definition;
 use tidemark_domain::id::PartitionName;
 use tidemark_domain::inventory::Entry;
 
@@ -43,7 +43,7 @@ pub(super) async fn look(
     partitions: &[PartitionName],
 ) -> Result<Sample, ApplyError> {
     // Only these tell their columns before they are loaded.
-    if !matches!(definition.format, Format::Parquet) {
+    if !definition.format.is_columnar() {
         return Ok(Sample::default());
     }
     let step = partitions.len().div_ceil(PARTITIONS_AT_MOST).max(1);

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use tidemark_domain::definition::{Definition, Format};
+use tidemark_domain::definition::Definition;
 use tidemark_domain::id::Digest;
 use tidemark_domain::inventory::{Entry, digest, manifest_entries, part_digest};
 use tidemark_domain::lateness::{Arrival, arrival};
@@ -107,7 +107,7 @@ pub async fn build(listing: &Listing<'_>, has_time: &(dyn Fn() -> bool + Sync)) 
     }
     previous.finish(|entry| progress.miss(entry)).await?;
     previous.seal(&listing.inventory, &progress.stored).await?;
-    let rows = matches!(definition.format, Format::Parquet).then_some(progress.rows);
+    let rows = definition.format.is_columnar().then_some(progress.rows);
     let listed = Listed {
         digest: digest(&definition.rows_hash_part(), &progress.parts),
         inventory: listing.inventory.clone(),
@@ -150,8 +150,8 @@ async fn add(
         entries.push(entry);
     }
     let definition = listing.definition;
-    if definition.format == Format::Parquet && progress.archived.0 == 0 {
-        let drifted = footers::fill(listing.objects, &definition.source, &definition.columns, &mut entries).await?;
+    if definition.format.is_columnar() && progress.archived.0 == 0 {
+        let drifted = footers::fill(listing.objects, definition, &mut entries).await?;
         if drifted.is_some() {
             return Ok(drifted);
         }

@@ -1,9 +1,9 @@
-//! Row counts and columns from Parquet footers, by ranged reads of the files' ends, a few at a time.
+//! Row counts and columns from the footers of Parquet and ORC files, by ranged reads of the files' ends, a few at a time.
 
 use futures::lock::Mutex;
 use futures::stream::{self, StreamExt, TryStreamExt};
-use tidemark_domain::definition::{Column, Definition, Root};
-use tidemark_domain::footer::{self, Footer, FooterError};
+use tidemark_domain::definition::{Definition, Switch};
+use tidemark_domain::footer::{self, FooterError};
 use tidemark_domain::inventory::Entry;
 
 use crate::error::Error;
@@ -12,55 +12,64 @@ use crate::ports::Objects;
 /// How many footers are read at once: 16 x 64 KiB stay small beside 128 MiB.
 const AT_ONCE: usize = 16;
 
-/// A file that can't be loaded as the definition says: which, and why.
+/// How many files that don't fit are named; there may be as many as there are files.
+const TOLD: usize = 10;
+
+/// Files that can't be loaded as the definition says: which, and why each.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Drifted(pub String);
 
 /// Why a file doesn't fit a definition, if it doesn't.
 pub async fn misfit(objects: &dyn Objects, definition: &Definition, entry: Entry) -> Result<Option<String>, Error> {
-    let drifted = fill(objects, &definition.source, &definition.columns, &mut [entry]).await?;
+    let drifted = fill(objects, definition, &mut [entry]).await?;
     Ok(drifted.map(|drifted| drifted.0))
 }
 
-/// Fills in the rows of the entries that don't know theirs. The first file that doesn't fit the definition is named.
+/// Fills in the rows of the entries that don't know theirs. The files that don't fit the definition are named, the first few.
 pub(super) async fn fill(
     objects: &dyn Objects,
-    root: &Root,
-    columns: &[Column],
+    definition: &Definition,
     entries: &mut [Entry],
 ) -> Result<Option<Drifted>, Error> {
     let missing: Vec<usize> = (0..entries.len()).filter(|&i| entries[i].rows.is_none()).collect();
     let asked: Vec<(usize, Entry)> = missing.into_iter().map(|i| (i, entries[i].clone())).collect();
     let long = &Mutex::new(());
     let read: Vec<(usize, Result<u64, Drifted>)> = stream::iter(asked)
-        .map(|(i, entry)| async move { Ok::<_, Error>((i, rows(objects, root, columns, &entry, long).await?)) })
+        .map(|(i, entry)| async move { Ok::<_, Error>((i, rows(objects, definition, &entry, long).await?)) })
         .buffered(AT_ONCE)
         .try_collect()
         .await?;
+    let mut drifted = Vec::new();
     for (i, rows) in read {
         match rows {
             Ok(rows) => entries[i].rows = Some(rows),
-            Err(drifted) => return Ok(Some(drifted)),
+            Err(Drifted(why)) => drifted.push(why),
         }
     }
-    Ok(None)
+    let more = drifted.len().saturating_sub(TOLD);
+    drifted.truncate(TOLD);
+    if more > 0 {
+        drifted.push(format!("{more} more files of this part of the listing don't fit either"));
+    }
+    Ok((!drifted.is_empty()).then(|| Drifted(drifted.join("\n"))))
 }
 
 async fn rows(
     objects: &dyn Objects,
-    root: &Root,
-    columns: &[Column],
+    definition: &Definition,
     entry: &Entry,
     long: &Mutex<()>,
 ) -> Result<Result<u64, Drifted>, Error> {
     let mut length = footer::FIRST_READ.min(entry.size);
     let mut alone = None;
+    let root = &definition.source;
     let url = format!("s3://{}/{}", root.bucket, entry.key);
     loop {
         let tail = objects.read_tail(&root.bucket, &entry.key, &entry.etag, length).await?;
-        match footer::read(&tail, entry.size) {
+        match footer::read(definition.format, &tail, entry.size) {
             Ok(footer) => {
-                return Ok(drift(&footer, columns).map_or(Ok(footer.rows), |why| Err(Drifted(format!("{url}: {why}")))));
+                let drift = footer.drift(&definition.columns, definition.copy.has(Switch::FillRecord));
+                return Ok(drift.map_or(Ok(footer.rows), |why| Err(Drifted(format!("{url}: {why}")))));
             }
             Err(FooterError::NeedsMore(needed)) if needed > length => {
                 length = needed;
@@ -73,16 +82,4 @@ async fn rows(
             Err(error) => return Ok(Err(Drifted(format!("{url}: {error}")))),
         }
     }
-}
-
-/// How a file's columns differ from the definition's. COPY maps them by position, so name and place must agree.
-fn drift(footer: &Footer, columns: &[Column]) -> Option<String> {
-    let differing =
-        footer.columns.iter().zip(columns).position(|(found, column)| !found.eq_ignore_ascii_case(&column.name.0));
-    if let Some(at) = differing {
-        let (found, expected) = (&footer.columns[at], &columns[at].name);
-        return Some(format!("column {} is `{found}`, but the definition says `{expected}`", at + 1));
-    }
-    (footer.columns.len() != columns.len())
-        .then(|| format!("{} columns, but the definition says {}", footer.columns.len(), columns.len()))
 }

@@ -173,3 +173,70 @@ async fn a_listing_that_runs_out_of_time_is_continued_by_the_next_invocation() {
         manifest["entries"].as_array().unwrap().iter().map(|entry| entry["url"].as_str().unwrap()).collect();
     assert_eq!(urls.len(), many, "each once");
 }
+
+#[tokio::test]
+async fn every_drifted_file_and_column_is_told_with_what_was_expected_and_found() {
+    let mut world = world().await;
+    let text = |name: &str| {
+        let field = types::Type::primitive_type_builder(name, Type::BYTE_ARRAY).build().unwrap();
+        let id = types::Type::primitive_type_builder("order_id", Type::INT32).build().unwrap();
+        let fields = vec![Arc::new(id), Arc::new(field)];
+        let schema = Arc::new(types::Type::group_type_builder("orders").with_fields(fields).build().unwrap());
+        let mut bytes = Vec::new();
+        SerializedFileWriter::new(&mut bytes, schema, Arc::new(WriterProperties::builder().build()))
+            .unwrap()
+            .close()
+            .unwrap();
+        Bytes::from(bytes)
+    };
+    world.put_parquet("a.parquet", &COLUMNS, &[1]).await;
+    for (name, column) in [("b.parquet", "amount"), ("c.parquet", "price")] {
+        world.objects.put("lake", &format!("orders/{DAY}/{name}"), text(column)).await.unwrap();
+    }
+    world.send_events();
+    world.rest("").await;
+    let told = world.item(DAY).parked.unwrap().message;
+    for words in [
+        "b.parquet: column 1 `order_id` is int32, from which COPY fills no bigint as the definition says; \
+         column 2 `amount` is byte_array, from which COPY fills no bigint as the definition says",
+        "c.parquet: column 1 `order_id` is int32",
+        "column 2 is `price`, but the definition says `amount`",
+    ] {
+        assert!(told.contains(words), "{words:?} is told: {told}");
+    }
+    assert!(!told.contains("a.parquet") && world.warehouse.submitted().is_empty());
+}
+
+#[tokio::test]
+async fn a_drifted_orc_is_named_and_a_good_one_counted() {
+    let orc = Bytes::from_static(include_bytes!("../../../domain/tests/hostile/small.orc"));
+    let toml = TOML.replace("\"csv\"", "\"orc\"");
+    for (columns, told) in [
+        ("\"id bigint\", \"name varchar(9)\", \"amount decimal(12,2)\"", None),
+        (
+            "\"id integer\", \"name varchar(9)\", \"amount decimal(12,2)\"",
+            Some("a.orc: column 1 `id` is bigint, from which COPY fills no integer"),
+        ),
+    ] {
+        let start = toml.find("columns = [").unwrap();
+        let end = start + toml[start..].find(']').unwrap();
+        let toml = format!("{}columns = [{columns}{}", &toml[..start], &toml[end..]).replace("order_id", "id");
+        let mut world = World::new(&toml).await;
+        world.warehouse = world.warehouse.reading_with(|_| {
+            Ok(["1", "2", "3"].map(|key| FileRow { key: key.to_owned(), null: false, elsewhere: false }).to_vec())
+        });
+        world.objects.put("lake", &format!("orders/{DAY}/a.orc"), orc.clone()).await.unwrap();
+        world.send_events();
+        world.rest("").await;
+        match told {
+            None => {
+                assert_eq!(world.rows()[DAY].len(), 3, "{:?}", world.item(DAY).parked);
+                assert_eq!(world.warehouse.ledger().pop().unwrap()["source_rows"], Field::Long(3));
+            }
+            Some(words) => {
+                let parked = world.item(DAY).parked.unwrap();
+                assert!(parked.message.contains(words), "{}", parked.message);
+            }
+        }
+    }
+}
