@@ -28,7 +28,8 @@ pub(crate) enum Validity {
 }
 
 impl Combination {
-    /// The full product.
+    /// `replace` in the full product; every other mode with each format and compression in one layout, and with each layout in
+    /// one of them: what a mode does with rows is the same wherever they come from, and a run must end in minutes.
     pub(crate) fn all() -> Vec<Self> {
         let mut all = Vec::new();
         for format in Format::ALL {
@@ -38,6 +39,10 @@ impl Combination {
                 }
             }
         }
+        all.retain(|one| {
+            let usual = one.format == Format::Csv && one.compression == Compression::Gzip;
+            one.mode == Mode::Replace || usual || one.layout.name == LAYOUTS[0].name
+        });
         all
     }
 

@@ -1,10 +1,10 @@
-//! `cargo shapes`: every format × compression × layout × mode, and every producer, on the local cloud with the real functions;
-//! ends in one line.
+//! `cargo shapes`: every format × compression × layout, every mode with each of them, and every producer, on the local cloud
+//! with the real functions; ends in one line.
 //!
 //! A combination is a dataset. What its owner may not write is right if the definition is refused for the reason it should
 //! be. All others are applied to one stack and loaded twice: two files and a neighbouring partition, then one file
-//! overwritten. Right is a combination whose target holds, typed, just the rows that were written, after both loads; and
-//! whose partitions are at rest. The rows expected are those given to the writers of the kit, and never what a reader of the
+//! overwritten. Right is a combination whose target holds, typed, just the rows that its mode leaves of those written, after both
+//! loads; and whose partitions are at rest. The rows expected are those given to the writers of the kit, and never what a reader of the
 //! product made of the files; the rows found are read from the PostgreSQL below Redshift.
 
 mod combination;

@@ -1,6 +1,6 @@
 //! Rows of every type, made from a number: the same number makes the same rows.
 
-use jiff::civil::date;
+use jiff::civil::{DateTime, date};
 use jiff::{SignedDuration, Span};
 use tidemark_kit::files::{Cell, Type};
 
@@ -21,6 +21,43 @@ pub(crate) const COLUMNS: [(&str, Type); 11] = [
 
 const NAMES: [&str; 9] =
     ["Ada", "O'Hara", "Müller, GmbH", "Li \"Lee\" Na", "D\\Angelo\\", "雪 😀 e\u{301}", "two\nlines", "", "  blanks  "];
+
+/// Columns and the expressions in their place, where rows are shaped; [`shaped`] does the same to a row.
+pub(crate) const SHAPED: [(&str, &str); 4] = [
+    ("id", "id + 1000"),
+    ("pieces", "case when pieces < 0 then 0 else pieces end"),
+    ("good", "not good"),
+    ("name", "coalesce(trim(name), 'nobody')"),
+];
+
+/// What the expressions of [`SHAPED`] make of a row.
+pub(crate) fn shaped(row: &[Cell]) -> Vec<Cell> {
+    let shape = |(cell, (column, _)): (&Cell, (&str, Type))| match (column, cell) {
+        ("id", Cell::Int(id)) => Cell::Int(id + 1000),
+        ("pieces", Cell::Int(pieces)) => Cell::Int(*pieces.max(&0)),
+        ("good", Cell::Bool(good)) => Cell::Bool(!good),
+        ("name", Cell::Text(name)) => Cell::Text(name.trim_matches(' ').to_owned()),
+        ("name", Cell::Null) => Cell::Text("nobody".to_owned()),
+        _ => cell.clone(),
+    };
+    row.iter().zip(COLUMNS).map(shape).collect()
+}
+
+/// What a row is told apart by.
+pub(crate) fn id(row: &[Cell]) -> i64 {
+    match row.first() {
+        Some(Cell::Int(id)) => *id,
+        _ => 0,
+    }
+}
+
+/// When a row was `seen`: the greatest wins, and none loses to all.
+pub(crate) fn seen(row: &[Cell]) -> Option<DateTime> {
+    row.iter().zip(COLUMNS).find_map(|(cell, (column, _))| match cell {
+        Cell::Timestamp(moment) if column == "seen" => Some(*moment),
+        _ => None,
+    })
+}
 
 /// Rows with the ids from `first` on; `version` tells two writings of one id apart. A tenth of the values is NULL.
 pub(crate) fn rows(first: i64, count: i64, version: i64) -> Vec<Vec<Cell>> {
