@@ -45,8 +45,10 @@ pub struct Taken {
 
 impl Taken {
     /// Whether the item is still as its worker left it. Else somebody else has the partition.
+    ///
+    /// Compared as they are stored: there times have milliseconds, in hand nanoseconds.
     pub fn holds(&self, found: &PartitionItem) -> bool {
-        found.fence == self.fence && found.batch.as_ref() == Some(&self.batch)
+        found.fence == self.fence && found.batch.as_ref().map(stored) == Some(stored(&self.batch))
     }
 
     /// Whether a RECORD of `batch` that was refused had been applied: its answer was lost, and what was refused is its copy.

@@ -303,6 +303,21 @@ fn a_record_whose_answer_was_lost_is_known_again_until_somebody_else_takes() {
 }
 
 #[test]
+fn a_worker_holds_what_it_wrote_though_stored_times_are_rounded() {
+    let mut world = World::marked(0);
+    let batch = world.take(31).batch;
+    let now = at(40) + SignedDuration::from_nanos(123_456_789);
+    let next = Batch { began_at: now, ..batch }.enter(Phase::Swapping).recorded("token".into(), now);
+    world.write(&writes::record(&id(), &world.taken(), &next));
+    let taken = Taken { batch: next, ..world.taken() };
+    assert!(taken.holds(&world.item()), "nobody wrote since");
+    world.write(&writes::mark(&id(), 0, at(41)));
+    assert!(taken.holds(&world.item()), "a mark leaves the batch alone");
+    world.take(400);
+    assert!(!taken.holds(&world.item()));
+}
+
+#[test]
 fn a_take_compares_the_batch_as_well_as_the_fence() {
     let mut world = World::marked(0);
     let batch = world.take(31).batch;
