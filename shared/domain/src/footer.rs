@@ -121,12 +121,12 @@ pub fn read(format: Format, tail: &[u8], size: u64) -> Result<Footer, FooterErro
     if format == Format::Orc { orc::read(tail, size) } else { read_parquet(tail, size) }
 }
 
-fn broken_parquet(why: impl ToString) -> FooterError {
-    FooterError::Broken { format: "Parquet", why: why.to_string() }
+fn broken_parquet(why: impl Into<String>) -> FooterError {
+    FooterError::Broken { format: "Parquet", why: why.into() }
 }
 
 fn read_parquet(tail: &[u8], size: u64) -> Result<Footer, FooterError> {
-    let broken = |error: ParquetError| broken_parquet(error);
+    let broken = |error: ParquetError| broken_parquet(error.to_string());
     let essentials = frame::essentials(frame::footer(tail, size)?)?;
     let metadata = ParquetMetaDataReader::decode_metadata(&essentials).map_err(broken)?;
     let file = metadata.file_metadata();

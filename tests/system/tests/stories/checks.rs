@@ -1,6 +1,7 @@
 //! Checks that only a warehouse that executes SQL can be held to: what was loaded, what is staged, what stands in the target.
 
 use anyhow::Result;
+use tidemark_kit::state::Item;
 use tidemark_kit::{Dataset, Settings, World, orders};
 
 /// A dataset whose files hold their partition's column, without patience.
@@ -75,8 +76,7 @@ async fn what_was_accepted_must_be_what_is_there() -> Result<()> {
     let world = checked_world().await?;
     let file = "checked/dt=2026-11-01/a.csv";
     world.put(file, b"1,a,2026-11-01\n2,b,2026-11-01\n3,c,2026-11-01\n".to_vec()).await?;
-    let built =
-        || async { Ok(world.item_named("checked", "dt=2026-11-01").await?.filter(|item| item.rests()).map(|_| ())) };
+    let built = || async { Ok(world.item_named("checked", "dt=2026-11-01").await?.filter(Item::rests).map(|_| ())) };
     world.wait("to be built", &Dataset::Orders.day("2026-11-01"), built).await?;
     world.put(file, b"1,a,2026-11-01\n".to_vec()).await?;
     let (kind, _) = parked(&world).await?;
