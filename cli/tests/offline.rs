@@ -105,7 +105,7 @@ empty_source = "maybe"
         exit 1
         out: datasets.toml:3:10: `source` "s3://lake-raw/orders" doesn't end in `/`; write `s3://lake-raw/orders/`: without it, `s3://lake-raw/orders-old/` would belong to it too
         out: datasets.toml:4:10: the layout doesn't end in `/`; write `dt={dt}/`
-        out: datasets.toml:5:10: `format` is "xlsx"; write "parquet" or "csv"
+        out: datasets.toml:5:10: `format` is "xlsx"; write "parquet" or "orc" or "csv" or "json" or "avro"
         out: datasets.toml:6:10: target "orders" is no table; write `schema.table`
         out: datasets.toml:7:31: type "varchar(70000)" is out of range; write a length of 1 to 65535 bytes
         out: datasets.toml:7:58: column "amount" has no type; write a name and a type, such as `id bigint`
