@@ -12,10 +12,11 @@ use aws_sdk_sqs::types::QueueAttributeName;
 use tidemark_local::{LocalCloud, Options, StackOptions, wait_until};
 use tokio::net::TcpStream;
 
-const OUTPUTS: [&str; 13] = [
+const OUTPUTS: [&str; 14] = [
     "AlertTopicArn",
     "ControlBucketName",
     "DashboardName",
+    "Environment",
     "EventsDlqUrl",
     "EventsQueueArn",
     "EventsQueueUrl",
