@@ -264,11 +264,9 @@ impl StateTable {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<Attributes>, StateError> {
-        // The least sort key beyond `after`, and one beyond all that begin so: the byte after the prefix's last one.
+        // The least sort key beyond `after`, and the greatest that begins so.
         let first = after.map_or_else(|| prefix.to_owned(), |after| format!("{after}\u{0}"));
-        let mut beyond = prefix.to_owned();
-        let last = beyond.pop().unwrap_or('#');
-        beyond.push(char::from_u32(u32::from(last) + 1).unwrap_or(char::MAX));
+        let last = format!("{prefix}{}", char::MAX);
         let mut found = Vec::new();
         let mut start = None;
         while found.len() < limit {
@@ -280,7 +278,7 @@ impl StateTable {
                 .key_condition_expression("pk = :0 AND sk BETWEEN :1 AND :2")
                 .expression_attribute_values(":0", AttributeValue::S(pk.to_owned()))
                 .expression_attribute_values(":1", AttributeValue::S(first.clone()))
-                .expression_attribute_values(":2", AttributeValue::S(beyond.clone()))
+                .expression_attribute_values(":2", AttributeValue::S(last.clone()))
                 .limit(i32::try_from(limit - found.len()).unwrap_or(i32::MAX))
                 .set_exclusive_start_key(start)
                 .send()
