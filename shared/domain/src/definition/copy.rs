@@ -212,7 +212,7 @@ fn options(table: &Reader<'_, '_>, format: Format) -> CopyOptions {
     }
     if matches!(format, Format::Csv | Format::Json) {
         options.compression = compression(table).unwrap_or(Compression::Plain);
-        options.encoding = table.choice("encoding", &ENCODINGS, &[]).unwrap_or(Encoding::Utf8);
+        options.encoding = table.choice("encoding", &ENCODINGS).unwrap_or(Encoding::Utf8);
     }
     if matches!(format, Format::Json | Format::Avro) {
         options.paths = paths(table).unwrap_or(Paths::Auto);
@@ -280,7 +280,7 @@ fn compression(table: &Reader<'_, '_>) -> Option<Compression> {
         table.problem(&span, Flaw::new(what, "have the files written with zstd or gzip"));
         return None;
     }
-    table.choice("compression", &COMPRESSIONS, &[])
+    table.choice("compression", &COMPRESSIONS)
 }
 
 fn paths(table: &Reader<'_, '_>) -> Option<Paths> {

@@ -18,7 +18,7 @@ pub(super) fn provenance(dataset: &Reader<'_, '_>) -> (Provenance, Vec<At<Column
         Some(name)
     };
     let provenance = Provenance { batch_id: column("batch_id"), loaded_at: column("loaded_at") };
-    table.finish(&[]);
+    table.finish();
     (provenance, places)
 }
 
@@ -57,19 +57,18 @@ pub(super) fn tolerance(dataset: &Reader<'_, '_>, format: Option<Format>, has_ke
                     ("refuse", MissingObjects::Refuse),
                     ("accept", MissingObjects::Accept),
                 ],
-                &[],
             )
             .unwrap_or(defaults.missing_objects),
         empty_source: table
-            .choice("empty_source", &[("refuse", EmptySource::Refuse), ("delete", EmptySource::Delete)], &[])
+            .choice("empty_source", &[("refuse", EmptySource::Refuse), ("delete", EmptySource::Delete)])
             .unwrap_or(defaults.empty_source),
         row_drop: row_drop(&table).unwrap_or(defaults.row_drop),
         foreign_rows: table
-            .choice("foreign_rows", &[("refuse", ForeignRows::Refuse), ("accept", ForeignRows::Accept)], &[])
+            .choice("foreign_rows", &[("refuse", ForeignRows::Refuse), ("accept", ForeignRows::Accept)])
             .unwrap_or(defaults.foreign_rows),
         patience: table.duration("patience", &(0..=WEEK)).map_or(defaults.patience, |at| at.value),
     };
-    table.finish(&[]);
+    table.finish();
     tolerance
 }
 

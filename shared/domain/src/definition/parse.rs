@@ -84,18 +84,18 @@ fn dataset<'d>(name: &'d str, table: &Reader<'d, '_>) -> (Option<Definition>, Ou
     let root = table.required_text("source").and_then(|at| read(table, at, Root::parse));
     let layout = table.required_text("layout").and_then(|at| read_layout(table, at));
     table.require("format");
-    let format = table.choice("format", &Format::ALL.map(|format| (format.name(), format)), &[]);
+    let format = table.choice("format", &Format::ALL.map(|format| (format.name(), format)));
     let target = table.required_text("target").and_then(|at| read(table, at, TableName::parse));
 
     let columns = Columns::read(table);
     let key = columns.listed(table, "key");
     let required = columns.listed(table, "required");
     let writes = [("replace", WriteMode::Replace), ("upsert", WriteMode::Upsert)];
-    let write = table.choice("write", &writes, &[]).unwrap_or(WriteMode::Replace);
+    let write = table.choice("write", &writes).unwrap_or(WriteMode::Replace);
     let order_by = columns.order_by(table, write);
     let select = columns.select(table);
     let scopes = [("table", Concurrency::Table), ("partition", Concurrency::Partition)];
-    let concurrency = table.choice("concurrency", &scopes, &[]).unwrap_or(Concurrency::Table);
+    let concurrency = table.choice("concurrency", &scopes).unwrap_or(Concurrency::Table);
     let lookback = table.duration("lookback", &(HOUR..=3_660 * DAY));
     let interval = interval(table);
     let load_window = table.duration("load_window", &(60..=DAY)).map_or(DEFAULT_LOAD_WINDOW, |at| at.value);
@@ -110,7 +110,7 @@ fn dataset<'d>(name: &'d str, table: &Reader<'d, '_>) -> (Option<Definition>, Ou
     }
     let all_parts = layout.as_ref().is_some_and(|at| at.value.parts() == parts.len());
     let lookback = check_lookback(table, lookback, &parts, all_parts);
-    table.finish(&[]);
+    table.finish();
 
     let build = || {
         let (database, target) = target.as_ref()?.value.clone();

@@ -35,13 +35,13 @@ fn part(name: &str, table: &Reader<'_, '_>) -> Option<At<Part>> {
         ("text", PartKind::Text),
         ("timestamp", PartKind::Timestamp),
     ];
-    let kind = table.choice("type", &kinds, &[]);
+    let kind = table.choice("type", &kinds);
     let column = table.text("column");
     let span = column.as_ref().map_or_else(|| table.span(), |at| at.span.clone());
     let column = table.told(&span, ColumnName::parse(column.map_or(name, |at| at.value)));
     let in_files = table.boolean("in_files");
     let ranged = range(name, kind, in_files, table);
-    table.finish(&[]);
+    table.finish();
     let (name, kind) = (name.to_owned(), kind?);
     match ranged {
         None => {
@@ -63,7 +63,7 @@ fn range(
 ) -> Option<(At<Option<ColumnName>>, Option<Range>)> {
     let range_of = table.text("range_of");
     let grains = [("hour", Grain::Hour), ("day", Grain::Day), ("month", Grain::Month), ("year", Grain::Year)];
-    let grain = table.choice("grain", &grains, &[]);
+    let grain = table.choice("grain", &grains);
     let timezone = table.text("timezone");
     let timezone = timezone.and_then(|at| table.told(&at.span, Zone::parse(at.value)));
     let Some(range_of) = range_of else {

@@ -1,4 +1,4 @@
-//! Reads one table of `datasets.toml`, key by key: wrong types, unknown keys and what isn't supported yet become problems.
+//! Reads one table of `datasets.toml`, key by key: wrong types, unknown and refused keys become problems.
 
 use std::cell::RefCell;
 use std::ops::{Range, RangeInclusive};
@@ -144,21 +144,14 @@ impl<'d, 't> Reader<'d, 't> {
         Some(At { value, span })
     }
 
-    /// One word of a list; those in `later` are known but not there yet.
-    pub(super) fn choice<T: Copy>(&self, key: &'static str, words: &[(&str, T)], later: &[&str]) -> Option<T> {
+    /// One word of a list.
+    pub(super) fn choice<T: Copy>(&self, key: &'static str, words: &[(&str, T)]) -> Option<T> {
         let At { value, span } = self.text(key)?;
         let found = words.iter().find(|(word, _)| *word == value);
         if found.is_none() {
             let names: Vec<String> = words.iter().map(|(word, _)| format!("{word:?}")).collect();
             let names = names.join(" or ");
-            self.problem(
-                &span,
-                if later.contains(&value) {
-                    Flaw::new(format!("`{key} = {value:?}` is not supported yet"), format!("write {names}"))
-                } else {
-                    Flaw::new(format!("`{key}` is {value:?}"), format!("write {names}"))
-                },
-            );
+            self.problem(&span, Flaw::new(format!("`{key}` is {value:?}"), format!("write {names}")));
         }
         found.map(|(_, choice)| *choice)
     }
@@ -179,12 +172,9 @@ impl<'d, 't> Reader<'d, 't> {
         Self::new(self.problems, self.dataset, format!("{}.{key}", self.path), item, span)
     }
 
-    /// Tells each key that nobody asked for; those in `later` are known but not there yet.
-    pub(super) fn finish(&self, later: &[&str]) {
-        let known = |key: &str, what: &str| {
-            later.contains(&key).then(|| Flaw::new(format!("`{what}` is not supported yet"), "take it out"))
-        };
-        self.finish_with(known);
+    /// Tells each key that nobody asked for.
+    pub(super) fn finish(&self) {
+        self.finish_refusing(&[]);
     }
 
     /// Tells each key that nobody asked for; of those in `refused` (key, why, remedy) the reason too.
