@@ -4,18 +4,20 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_s3::config::{Credentials, SharedCredentialsProvider};
 use tokio::sync::OnceCell;
 
+use crate::code::Code;
 use crate::listeners::{self, Listener};
+use crate::packages::{self, Functions};
 use crate::postgres::Postgres;
 use crate::server::{Server, free_port};
 use crate::stack::{Deployer, Stack, StackOptions};
 use crate::venv::Venv;
-use crate::workspace::Run;
-use crate::{emulator, packages, redshift, self_check};
+use crate::workspace::{Run, workspace_root};
+use crate::{emulator, redshift, self_check};
 
 /// How often a start is tried when another program takes the port in between.
 const STARTS: usize = 3;
@@ -28,11 +30,15 @@ pub struct Options {
     pub self_check: bool,
     /// Functions with failpoints: a test build, whose plans stand in [`LocalCloud::failpoints`].
     pub failpoints: bool,
+    /// Deploy what `sam build` made instead of debug builds: its folder, `.aws-sam/build`; relative to the workspace. By
+    /// default what the variable `TIDEMARK_ARTIFACTS` says, so that any test can be held against what is shipped.
+    pub artifacts: Option<PathBuf>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { self_check: true, failpoints: false }
+        let artifacts = std::env::var_os("TIDEMARK_ARTIFACTS").filter(|folder| !folder.is_empty()).map(PathBuf::from);
+        Self { self_check: true, failpoints: false, artifacts }
     }
 }
 
@@ -42,6 +48,7 @@ pub struct LocalCloud {
     run: Run,
     venv: Venv,
     binaries: BTreeMap<String, PathBuf>,
+    code: Code,
     emulator_port: u16,
     redshift_port: u16,
     accounts: AtomicU32,
@@ -57,9 +64,19 @@ impl LocalCloud {
     pub async fn start(options: Options) -> Result<Self> {
         let run = Run::new()?;
         let venv = Venv::ensure("local/cloud/requirements.txt")?;
-        let binaries = built(options.failpoints).await?;
+        let functions = match (&options.artifacts, options.failpoints) {
+            (Some(_), true) => bail!("what sam build made has no failpoints; unset TIDEMARK_ARTIFACTS"),
+            (Some(_), false) => Functions::None,
+            (None, true) => Functions::WithFailpoints,
+            (None, false) => Functions::Plain,
+        };
+        let binaries = built(functions).await?;
+        let code = match &options.artifacts {
+            Some(folder) => Code::of_artifacts(&workspace_root().join(folder))?,
+            None => Code::of_binaries(&binaries)?,
+        };
         let postgres = Postgres::start(&run).await?;
-        let cloud = Self::start_servers(run, venv, binaries, postgres).await?;
+        let cloud = Self::start_servers(run, venv, binaries, code, postgres).await?;
         if options.self_check {
             self_check::run(&cloud).await?;
         }
@@ -81,6 +98,7 @@ impl LocalCloud {
         run: Run,
         venv: Venv,
         binaries: BTreeMap<String, PathBuf>,
+        code: Code,
         postgres: Postgres,
     ) -> Result<Self> {
         let binary = binaries.get("redshift-data").context("cargo built no redshift-data")?;
@@ -97,7 +115,7 @@ impl LocalCloud {
             }
         };
         let accounts = AtomicU32::new(1);
-        Ok(Self { run, venv, binaries, emulator_port, redshift_port, accounts, emulator, redshift, postgres })
+        Ok(Self { run, venv, binaries, code, emulator_port, redshift_port, accounts, emulator, redshift, postgres })
     }
 
     /// Where everything but the Redshift Data API is (`AWS_ENDPOINT_URL`).
@@ -145,15 +163,17 @@ impl LocalCloud {
         self.postgres.create_database(name).await
     }
 
-    /// Creates the product's own stack from `infra/template.yaml` with this workspace's functions, and waits for it.
+    /// Creates the product's own stack from `infra/template.yaml` with this workspace's functions, or from what `sam build`
+    /// made, and waits for it.
     pub async fn deploy(&self, options: StackOptions) -> Result<Stack> {
         if !options.parameters.contains_key("RedshiftDatabase") {
             self.create_database(&options.database()).await?;
         }
-        Stack::create(self.deployer(), &self.binaries, options).await
+        Stack::create(self.deployer(), self.code.clone(), options).await
     }
 
-    /// The path of a binary built with the cloud: `mark`, `rebuild`, `sweep`, `redshift-data`, `tidemark`.
+    /// The path of a binary built with the cloud: `redshift-data`, `tidemark`, and, unless `sam build` made them, `mark`,
+    /// `rebuild`, `sweep`.
     pub fn binary(&self, name: &str) -> Result<&Path> {
         self.binaries.get(name).map(PathBuf::as_path).with_context(|| format!("cargo built no binary {name}"))
     }
@@ -188,9 +208,9 @@ impl LocalCloud {
 }
 
 /// Built once per process: a second start waits for no other cargo.
-async fn built(failpoints: bool) -> Result<BTreeMap<String, PathBuf>> {
-    static BUILT: [OnceCell<BTreeMap<String, PathBuf>>; 2] = [OnceCell::const_new(), OnceCell::const_new()];
-    BUILT[usize::from(failpoints)].get_or_try_init(|| async { packages::build(failpoints) }).await.cloned()
+async fn built(functions: Functions) -> Result<BTreeMap<String, PathBuf>> {
+    static BUILT: [OnceCell<BTreeMap<String, PathBuf>>; 3] = [const { OnceCell::const_new() }; 3];
+    BUILT[functions as usize].get_or_try_init(|| async { packages::build(functions) }).await.cloned()
 }
 
 fn url(port: u16) -> String {

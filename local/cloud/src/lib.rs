@@ -2,7 +2,7 @@
 //!
 //! [`LocalCloud::start`] brings up the emulator (S3, SQS, DynamoDB, SNS, EventBridge, CloudFormation, Lambda), PostgreSQL and
 //! the Redshift Data API on it; [`LocalCloud::deploy`] creates the product's own `infra/template.yaml` there, with the
-//! function binaries of this workspace. It needs Rust, Python 3.10 or later and the package registries; no Docker, no
+//! function binaries of this workspace, or with what `sam build` made ([`Options::artifacts`]). It needs Rust, Python 3.10 or later and the package registries; no Docker, no
 //! account, no root.
 //!
 //! One server serves many tests at once: an emulated account is an access key of twelve digits
@@ -12,6 +12,7 @@
 //! up, and a `static` cloud ([`LocalCloud::shared`]) is ended too. Logs stay in `.local/run/<id>/`.
 
 mod cloud;
+mod code;
 mod emulator;
 mod listeners;
 mod packages;

@@ -14,22 +14,33 @@ use zip::write::SimpleFileOptions;
 use crate::workspace::workspace_root;
 
 /// Packages built together, so that cargo compiles their dependencies once, with one set of features.
-const PACKAGES: [&str; 5] =
-    ["tidemark-mark", "tidemark-rebuild", "tidemark-sweep", "tidemark-redshift-data", "tidemark-cli"];
+const PACKAGES: [&str; 2] = ["tidemark-redshift-data", "tidemark-cli"];
+const FUNCTIONS: [&str; 3] = ["tidemark-mark", "tidemark-rebuild", "tidemark-sweep"];
 
 /// How long a package nobody deploys is kept.
 const KEPT: Duration = Duration::from_hours(1);
 
-/// Builds the functions, the Redshift Data API and the operator's command (profile `dev`) and gives the path of each binary
-/// by its name. With `failpoints` the functions are a test build; the next build without puts the others in their place.
-pub(crate) fn build(failpoints: bool) -> Result<BTreeMap<String, PathBuf>> {
+/// Which functions are built beside the Redshift Data API and the operator's command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Functions {
+    /// As they are.
+    Plain,
+    /// A test build; the next plain build puts the others in their place.
+    WithFailpoints,
+    /// None: `sam build` has built them.
+    None,
+}
+
+/// Builds what is asked for (profile `dev`) and gives the path of each binary by its name.
+pub(crate) fn build(functions: Functions) -> Result<BTreeMap<String, PathBuf>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.current_dir(workspace_root()).args(["build", "--bins", "--message-format=json-render-diagnostics"]);
-    for package in PACKAGES {
+    let with: &[&str] = if functions == Functions::None { &[] } else { &FUNCTIONS };
+    for package in PACKAGES.iter().chain(with) {
         command.args(["--package", package]);
     }
-    if failpoints {
+    if functions == Functions::WithFailpoints {
         command.args(["--package", "tidemark-aws", "--features", "tidemark-aws/failpoints"]);
     }
     // Cargo tells its progress on standard error, which is the user's.
@@ -49,9 +60,9 @@ fn executable(line: &str) -> Option<(String, PathBuf)> {
     Some((name.to_owned(), PathBuf::from(path)))
 }
 
-/// The zip of a function: one entry `bootstrap`, mode 0755, without symbols. Kept under `.local/packages/` by the binary's
-/// name, size and time of change, so that an unchanged function is packed once.
-pub(crate) fn pack(name: &str, binary: &Path) -> Result<PathBuf> {
+/// The zip of a function: one entry `bootstrap`, mode 0755; `strip` leaves a debug build's symbols out. Kept under
+/// `.local/packages/` by the binary's path, size and time of change, so that an unchanged function is packed once.
+pub(crate) fn pack(name: &str, binary: &Path, strip: bool) -> Result<PathBuf> {
     let folder = workspace_root().join(".local/packages");
     fs::create_dir_all(&folder)?;
     let known = fs::metadata(binary).with_context(|| format!("cannot find {}", binary.display()))?;
@@ -64,15 +75,16 @@ pub(crate) fn pack(name: &str, binary: &Path) -> Result<PathBuf> {
         package.set_modified(SystemTime::now())?;
         return Ok(target);
     }
-    let stripped = folder.join(format!("{name}.stripped"));
-    let strip = Command::new("strip").arg("-o").args([&stripped, binary]).output();
-    if !strip.is_ok_and(|output| output.status.success()) {
-        // No binutils: the package is larger, nothing else.
-        fs::copy(binary, &stripped)?;
-    }
     let unfinished = folder.join(format!("{name}.zip.unfinished"));
-    write_zip(&stripped, &unfinished)?;
-    fs::remove_file(&stripped)?;
+    let stripped = folder.join(format!("{name}.stripped"));
+    let mut command = Command::new("strip");
+    if strip && command.arg("-o").args([&stripped, binary]).output().is_ok_and(|output| output.status.success()) {
+        write_zip(&stripped, &unfinished)?;
+        fs::remove_file(&stripped)?;
+    } else {
+        // Built without symbols, or no binutils: then the package is larger, nothing else.
+        write_zip(binary, &unfinished)?;
+    }
     forget(&folder)?;
     fs::rename(&unfinished, &target)?;
     Ok(target)

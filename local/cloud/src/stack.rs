@@ -10,12 +10,9 @@ use serde_json::json;
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
+use crate::code::Code;
+use crate::processes;
 use crate::workspace::workspace_root;
-use crate::{packages, processes};
-
-/// Logical names of the functions in the template, and the binaries that are their code.
-const FUNCTIONS: [(&str, &str); 3] =
-    [("MarkFunction", "mark"), ("RebuildFunction", "rebuild"), ("SweepFunction", "sweep")];
 
 /// What to deploy.
 #[derive(Debug, Clone)]
@@ -71,7 +68,7 @@ pub struct Stack {
     options: StackOptions,
     /// The template's outputs by name, e.g. `EventsQueueUrl`.
     pub outputs: BTreeMap<String, String>,
-    packages: BTreeMap<&'static str, PathBuf>,
+    code: Code,
     deployer: Deployer,
 }
 
@@ -89,17 +86,8 @@ pub struct StackEvent {
 }
 
 impl Stack {
-    pub(crate) async fn create(
-        deployer: Deployer,
-        binaries: &BTreeMap<String, PathBuf>,
-        options: StackOptions,
-    ) -> Result<Self> {
-        let mut packages = BTreeMap::new();
-        for (function, name) in FUNCTIONS {
-            let binary = binaries.get(name).with_context(|| format!("cargo built no binary {name}"))?;
-            packages.insert(function, packages::pack(name, binary)?);
-        }
-        let mut stack = Self { options: options.complete(), outputs: BTreeMap::new(), packages, deployer };
+    pub(crate) async fn create(deployer: Deployer, code: Code, options: StackOptions) -> Result<Self> {
+        let mut stack = Self { options: options.complete(), outputs: BTreeMap::new(), code, deployer };
         stack.outputs = stack.put("create").await?;
         Ok(stack)
     }
@@ -174,10 +162,9 @@ impl Stack {
     }
 
     async fn put(&self, command: &str) -> Result<BTreeMap<String, String>> {
-        let template = workspace_root().join("infra/template.yaml");
         let more = json!({
-            "template": template,
-            "packages": self.packages,
+            "template": self.code.template,
+            "packages": self.code.packages,
             "parameters": self.options.parameters,
         });
         self.ask(command, more).await
@@ -245,6 +232,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::code::FUNCTIONS;
     use crate::{LocalCloud, wait_until};
 
     const PATIENCE: Duration = Duration::from_secs(20);
@@ -255,7 +243,8 @@ mod tests {
         let script = workspace_root().join("local/cloud/tests/bootstrap.py");
         let binaries = FUNCTIONS.iter().map(|(_, name)| ((*name).to_owned(), script.clone())).collect();
         let options = StackOptions::new(name, cloud.fresh_account()).with("SettleSeconds", "0");
-        let stack = Stack::create(cloud.deployer(), &binaries, options).await.unwrap();
+        let code = Code::of_binaries(&binaries).unwrap();
+        let stack = Stack::create(cloud.deployer(), code, options).await.unwrap();
         let sqs = aws_sdk_sqs::Client::new(&cloud.sdk_config(stack.account()).await);
         (sqs, stack)
     }

@@ -8,6 +8,7 @@ mod proof;
 mod stage;
 mod tell;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -21,8 +22,14 @@ use tell::Teller;
 #[command(version)]
 struct Arguments {
     /// Leave everything up at the end, tell how to reach it, and wait for Ctrl-C
-    #[arg(long)]
+    #[arg(long, conflicts_with = "lifecycle")]
     keep: bool,
+    /// Deploy what `sam build` made, instead of debug builds: its folder, .aws-sam/build
+    #[arg(long, value_name = "FOLDER")]
+    artifacts: Option<PathBuf>,
+    /// At the end update the stack in place and delete it, while work is in flight, and let another take over
+    #[arg(long)]
+    lifecycle: bool,
 }
 
 #[tokio::main]
@@ -40,12 +47,16 @@ async fn main() -> ExitCode {
 }
 
 async fn show(arguments: &Arguments, teller: &mut Teller) -> Result<bool> {
-    let stage = Stage::set(teller).await?;
+    let stage = Stage::set(arguments.artifacts.as_deref(), teller).await?;
     let played = acts::play(&stage, teller).await;
     if let Err(error) = &played {
         teller.failed(error);
     }
-    let proven = played.is_ok() && proof::show(&stage, teller).await?;
+    let proven = played.is_ok() && proof::show(&stage.world, teller).await?;
+    if arguments.lifecycle && proven {
+        let world = acts::play_lifecycle(&stage, teller).await?;
+        return proof::show_orders(&world, teller).await;
+    }
     if arguments.keep {
         stage.tell_how_to_reach(teller)?;
         tokio::signal::ctrl_c().await?;

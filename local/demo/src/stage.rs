@@ -1,7 +1,10 @@
 //! The stage: a world with everything deployed, and what was set short to make it watchable.
 
+use std::path::Path;
+
 use anyhow::Result;
 use tidemark_kit::{LocalCloud, Settings, World};
+use tidemark_local::Options;
 
 use crate::tell::{Teller, text};
 
@@ -12,18 +15,24 @@ pub(crate) struct Stage {
 
 impl Stage {
     /// Builds, starts, deploys, and applies the datasets.
-    pub(crate) async fn set(teller: &mut Teller) -> Result<Self> {
+    pub(crate) async fn set(artifacts: Option<&Path>, teller: &mut Teller) -> Result<Self> {
         let settings = Settings::default();
         teller.act("The stage");
         teller.line("building what is needed, starting the local cloud (the first time: minutes) …");
-        let cloud = LocalCloud::shared().await?;
+        let mut options = Options::default();
+        options.artifacts = artifacts.map(Path::to_path_buf).or(options.artifacts);
+        let built = options.artifacts.clone();
+        let cloud = LocalCloud::shared_with(options).await?;
         teller.shown(format!(
             "S3, SQS, DynamoDB, Lambda … at {}, Redshift's Data API on PostgreSQL at {}",
             cloud.aws_endpoint(),
             cloud.redshift_endpoint()
         ));
         let world = World::deploy(&settings).await?;
-        teller.shown("deployed infra/template.yaml with the functions mark, rebuild and sweep");
+        teller.shown(match built {
+            Some(folder) => format!("deployed what sam build left in {}: template and functions", folder.display()),
+            None => "deployed infra/template.yaml with the functions mark, rebuild and sweep".to_owned(),
+        });
         teller.line(format!(
             "set short for you: settling {} s (else 30 s), rebuild's time-out {} s (else 120 s), its lease {} s longer \
              (else 60 s),",

@@ -5,6 +5,7 @@ use std::process::ExitStatus;
 use std::{env, fs};
 
 use anyhow::{Context, Result, ensure};
+use aws_sdk_s3::types::{EventBridgeConfiguration, NotificationConfiguration};
 use tidemark_local::{LocalCloud, Stack, StackOptions, workspace_root};
 use tokio::process::Command;
 use tokio_postgres::NoTls;
@@ -35,6 +36,15 @@ impl Default for Settings {
             rebuild_timeout_seconds: 10,
             lease_margin_seconds: 1,
         }
+    }
+}
+
+impl Settings {
+    fn set(&self, options: StackOptions) -> StackOptions {
+        options
+            .with("SettleSeconds", self.settle_seconds.to_string())
+            .with("RebuildTimeoutSeconds", self.rebuild_timeout_seconds.to_string())
+            .with("LeaseMarginSeconds", self.lease_margin_seconds.to_string())
     }
 }
 
@@ -86,16 +96,31 @@ impl World {
         let bucket = format!("{BUCKET}-{account}");
         // A name of its own: the emulator ends the processes of every function of a name when one of them is created.
         let name = format!("tidemark-{}", account.get(9..).unwrap_or_default());
-        let options = StackOptions::new(name, account)
-            .with("DataBucketName", bucket)
-            .with("SettleSeconds", settings.settle_seconds.to_string())
-            .with("RebuildTimeoutSeconds", settings.rebuild_timeout_seconds.to_string())
-            .with("LeaseMarginSeconds", settings.lease_margin_seconds.to_string());
+        let options = StackOptions::new(name, account).with("DataBucketName", bucket);
+        Self::of(cloud, settings.set(options)).await
+    }
+
+    /// A new stack in the place of this one, which was deleted: the same account, data bucket and database. The bucket exists,
+    /// so its owner turns EventBridge on.
+    pub async fn succeed(&self, settings: &Settings) -> Result<Self> {
+        let options = StackOptions::new(format!("{}-new", self.stack.name()), self.stack.account())
+            .with("CreateDataBucket", "false")
+            .with("DataBucketName", self.stack.data_bucket())
+            .with("RedshiftDatabase", self.stack.database());
+        let world = Self::of(self.cloud, settings.set(options)).await?;
+        let bridge = EventBridgeConfiguration::builder().build();
+        let notifications = NotificationConfiguration::builder().event_bridge_configuration(bridge).build();
+        let put = world.s3.put_bucket_notification_configuration().bucket(world.stack.data_bucket());
+        put.notification_configuration(notifications).send().await.context("cannot turn EventBridge on")?;
+        Ok(world)
+    }
+
+    async fn of(cloud: &'static LocalCloud, options: StackOptions) -> Result<Self> {
         let stack = cloud.deploy(options).await?;
         let config = cloud.sdk_config(stack.account()).await;
         let s3 = aws_sdk_s3::config::Builder::from(&config).force_path_style(true).build();
         let sql = connect(&cloud.conninfo(stack.database())).await?;
-        let definitions = cloud.logs().join(format!("datasets-{}.toml", stack.account()));
+        let definitions = cloud.logs().join(format!("datasets-{}.toml", stack.name()));
         Ok(Self {
             cloud,
             stack,
