@@ -5,13 +5,12 @@ mod report;
 use std::collections::BTreeSet;
 use std::io::IsTerminal as _;
 
-use tidemark_aws::config::environment;
 use tidemark_domain::definition::Checks;
 use tidemark_domain::id::DatasetName;
 use tidemark_engine::apply::{ApplyError, Done, Plan, Wish, carry_out, survey};
 
 use crate::arguments::Apply;
-use crate::cloud::{Cloud, unavailable};
+use crate::cloud::{self, Cloud, unavailable};
 use crate::console::{self, GOOD, PLAIN};
 use crate::exit::{Failure, Outcome};
 use crate::file;
@@ -25,12 +24,13 @@ pub(crate) async fn run(arguments: &Apply) -> Result<Outcome, Failure> {
     };
     let definitions = file::definitions(&arguments.file, &checks)?;
     let take_over = take_over(arguments)?;
-    let by = environment("USER").filter(|user| !user.is_empty()).unwrap_or_else(|| "operator".to_owned());
+    let by = cloud::operator();
     let wish = Wish {
         definitions: &definitions,
         stack: &cloud.config.stack,
         take_over: &take_over,
         mark: !arguments.no_mark,
+        control_bucket: cloud.config.control_bucket.as_deref().unwrap_or_default(),
         by: &by,
     };
     let plan = survey(&cloud.ports, wish).await.map_err(failure)?;

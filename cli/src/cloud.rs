@@ -9,8 +9,7 @@ use tidemark_domain::dataset::Head;
 use tidemark_domain::definition::Definition;
 use tidemark_domain::id::{DatasetName, PartitionId, PartitionName};
 use tidemark_domain::partition::PartitionItem;
-use tidemark_engine::Ports;
-use tidemark_engine::definitions::Definitions;
+use tidemark_engine::{Engine, Ports};
 
 use crate::exit::Failure;
 
@@ -20,6 +19,18 @@ pub(crate) struct Cloud {
     pub(crate) config: Config,
     /// The way to it.
     pub(crate) ports: Ports,
+    /// What works on it, for what an operator does by the engine's own hand.
+    pub(crate) engine: Engine,
+}
+
+/// A dataset that was applied.
+pub(crate) struct Known {
+    /// Which.
+    pub(crate) dataset: DatasetName,
+    /// Its head.
+    pub(crate) head: Head,
+    /// Its definition in force.
+    pub(crate) definition: Arc<Definition>,
 }
 
 /// A dataset that was applied, and one of its partitions.
@@ -40,28 +51,43 @@ impl Cloud {
         let config = Config::read(Purpose::Operate, environment).map_err(|problems| {
             Failure::Unavailable(format!("the stack isn't told by the environment:\n  {}", problems.0.join("\n  ")))
         })?;
-        let ports = clients::engine(&config, &clients::sdk_config().await).ports;
-        Ok(Self { config, ports })
+        let engine = clients::engine(&config, &clients::sdk_config().await);
+        Ok(Self { config, ports: engine.ports.clone(), engine })
     }
 
-    /// Looks a partition up, by names as an operator types them.
-    pub(crate) async fn look(&self, dataset: &str, partition: &str) -> Result<Seen, Failure> {
-        let dataset = DatasetName::new(dataset).map_err(|error| Failure::Usage(error.to_string()))?;
-        let name = PartitionName::new(partition).map_err(|error| Failure::Usage(error.to_string()))?;
+    /// Where inventories, manifests and jobs are.
+    pub(crate) fn control_bucket(&self) -> &str {
+        &self.engine.settings.control_bucket
+    }
+
+    /// Looks a dataset up, by its name as an operator types it.
+    pub(crate) async fn dataset(&self, name: &str) -> Result<Known, Failure> {
+        let dataset = DatasetName::new(name).map_err(|error| Failure::Usage(error.to_string()))?;
         let unknown = || {
             let stack = &self.config.stack;
             Failure::Refused(format!("stack {stack} has no dataset {dataset}; put it in force with `tidemark apply`"))
         };
         let head = self.ports.state.read(&[Head::key(&dataset)]).await.map_err(unavailable)?.pop().flatten();
         let head = Head::from_item(&head.ok_or_else(unknown)?).map_err(|error| unreadable(&dataset, &error))?;
-        let definition = Definitions::default().get(self.ports.state.as_ref(), &dataset, &head.hash).await;
-        let definition = definition.map_err(unavailable)?;
+        let definition = self.engine.definitions.get(self.ports.state.as_ref(), &dataset, &head.hash).await;
+        Ok(Known { definition: definition.map_err(unavailable)?, dataset, head })
+    }
+
+    /// Looks a partition up, by names as an operator types them.
+    pub(crate) async fn look(&self, dataset: &str, partition: &str) -> Result<Seen, Failure> {
+        let Known { dataset, head, definition } = self.dataset(dataset).await?;
+        let name = PartitionName::new(partition).map_err(|error| Failure::Usage(error.to_string()))?;
         let partition = definition.partition(&name).map_err(|error| Failure::Refused(error.to_string()))?.name;
         let id = PartitionId { dataset, partition };
         let item = self.ports.state.read(&[PartitionItem::key(&id)]).await.map_err(unavailable)?.pop().flatten();
         let item = item.map(|item| PartitionItem::from_item(&item)).transpose();
         Ok(Seen { head, definition, item: item.map_err(|error| unreadable(&id, &error))?, id })
     }
+}
+
+/// Who works at this terminal, for the record.
+pub(crate) fn operator() -> String {
+    environment("USER").filter(|user| !user.is_empty()).unwrap_or_else(|| "operator".to_owned())
 }
 
 /// A failure of AWS or Redshift.

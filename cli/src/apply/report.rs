@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use tidemark_domain::apply::{Ownership, Status};
 use tidemark_domain::definition::ForeignRows;
 use tidemark_domain::id::PartitionName;
+use tidemark_domain::job::MARKED_AT_ONCE;
 use tidemark_engine::apply::{DatasetPlan, Done, Plan};
 
 use crate::console::{BAD, FAINT, GOOD, NAME, PLAIN, WARN};
@@ -85,7 +86,8 @@ fn write_epoch(text: &mut String, dataset: &DatasetPlan, ownership: Ownership) {
 fn write_partitions(text: &mut String, dataset: &DatasetPlan) {
     if dataset.comparison.marks {
         let names: Vec<&str> = dataset.marks.iter().map(PartitionName::as_str).collect();
-        let _ = writeln!(text, "  marks {}{}", count(names.len(), "partition"), named(&names));
+        let by = if names.len() > MARKED_AT_ONCE { ", by a job, so that new files never wait behind them" } else { "" };
+        let _ = writeln!(text, "  marks {}{}{by}", count(names.len(), "partition"), named(&names));
     }
     if !dataset.stay.is_empty() {
         let names: Vec<&str> = dataset.stay.iter().map(PartitionName::as_str).collect();
@@ -165,6 +167,10 @@ pub(super) fn done(done: Done) -> String {
     if done.unsent > 0 {
         let _ = write!(text, ", {} couldn't be sent a message: sweep wakes them within five minutes", done.unsent);
     }
+    if done.by_jobs > 0 {
+        let left = count(done.by_jobs, "partition");
+        let _ = write!(text, "; {left} left to a job, a few a minute: `tidemark backfill --list` shows it");
+    }
     text.push('\n');
     text
 }
@@ -177,6 +183,7 @@ pub(super) fn json(plan: &Plan, will: bool, done: Done) -> Value {
         "problems": plan.problems,
         "applied": will,
         "marked": done.marked,
+        "by_jobs": done.by_jobs,
         "sent": done.sent,
     })
 }

@@ -21,8 +21,6 @@ use crate::update::{Change, Condition, Item, Update};
 
 pub use target::{WIDEST_STATEMENT_BYTES, column_problems, foreign_rows, width_problem};
 
-/// More partitions than this are not marked at once, so that live marks never queue behind them.
-pub const MARKS_AT_MOST: usize = 1_000;
 /// Attribute of a head whose partitions are still to be marked.
 const OWES_MARKS: &str = "owes_marks";
 

@@ -102,6 +102,32 @@ impl Head {
         }
     }
 
+    /// Pauses a dataset that is worked on, or waits for a repair: marks gather, nothing is rebuilt. One that is paused already
+    /// stays so since it was, with the new reason.
+    pub fn pause(&self, dataset: &DatasetName, by: &str, why: Option<&str>, now: Timestamp) -> Update {
+        let mut changes = vec![
+            Change::Set("mode", "paused".into()),
+            why.map_or(Change::Remove("why"), |why| Change::Set("why", why.into())),
+            Change::Remove("probe_at"),
+        ];
+        if self.mode != Mode::Paused {
+            changes.extend([Change::Set("since", now.as_millisecond().into()), Change::Set("by", by.into())]);
+        }
+        let mode = |mode: &str| Condition::Equals("mode", mode.into());
+        Update {
+            key: Self::key(dataset),
+            conditions: vec![Condition::Any(vec![mode("active"), mode("halted"), mode("paused")])],
+            changes,
+        }
+    }
+
+    /// Goes on with a dataset that an operator paused, or that waits for a repair. Refused where it is neither.
+    pub fn go_on(dataset: &DatasetName, by: &str, now: Timestamp) -> Update {
+        let mode = |mode: &str| Condition::Equals("mode", mode.into());
+        let conditions = vec![Condition::Any(vec![mode("paused"), mode("halted")])];
+        Update { conditions, ..Self::resume(dataset, by, now) }
+    }
+
     /// Claims the probe of a halted dataset; of several who try, one gets it.
     pub fn claim_probe(&self, dataset: &DatasetName, now: Timestamp) -> Update {
         let as_read = match self.probe_at {
@@ -124,4 +150,44 @@ pub fn version_key(dataset: &DatasetName, hash: &DefinitionHash) -> Key {
 /// Where the catalog stands; its attribute is `catalog`, as JSON text.
 pub fn catalog_key() -> Key {
     Key { pk: "DATASETS".to_owned(), sk: "ALL".to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn stored(mode: &str) -> Item {
+        let head = json!({ "hash": "h", "epoch": 1, "mode": mode, "concurrency": "table", "since": 5, "by": "x",
+            "why": "w", "probe_at": 9 });
+        serde_json::from_value(head).unwrap()
+    }
+
+    fn after(update: &Update, item: &Item) -> Option<Head> {
+        update.apply(Some(item)).map(|item| Head::from_item(&item).unwrap())
+    }
+
+    #[test]
+    fn what_is_worked_on_or_halted_is_paused_and_goes_on() {
+        let (orders, now) = (DatasetName::new("orders").unwrap(), Timestamp::from_millisecond(77).unwrap());
+        for mode in ["active", "halted", "paused"] {
+            let item = stored(mode);
+            let pause = Head::from_item(&item).unwrap().pause(&orders, "alice", Some("a migration"), now);
+            let paused = after(&pause, &item).unwrap();
+            assert_eq!(
+                (paused.mode, paused.why.as_deref(), paused.probe_at),
+                (Mode::Paused, Some("a migration"), None)
+            );
+            let first = if mode == "paused" { ("x", 5) } else { ("alice", 77) };
+            assert_eq!((paused.by.as_str(), paused.since.as_millisecond()), first, "{mode}");
+            let again = after(&Head::go_on(&orders, "bob", now), &pause.apply(Some(&item)).unwrap()).unwrap();
+            assert_eq!((again.mode, again.why, again.by.as_str()), (Mode::Active, None, "bob"));
+        }
+        let retired = stored("retired");
+        assert!(Head::from_item(&retired).unwrap().pause(&orders, "alice", None, now).apply(Some(&retired)).is_none());
+        assert!(Head::go_on(&orders, "bob", now).apply(Some(&retired)).is_none());
+        assert!(Head::go_on(&orders, "bob", now).apply(Some(&stored("active"))).is_none());
+        assert!(after(&Head::go_on(&orders, "bob", now), &stored("halted")).is_some());
+    }
 }

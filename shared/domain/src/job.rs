@@ -5,13 +5,16 @@
 //! one [`Line`] each. The item holds how many there are and how many of them were marked. Marked first, counted second: a
 //! crash between marks a few of them twice, which is harmless.
 
+use std::collections::BTreeSet;
+
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::id::{DatasetName, Fence, PartitionName};
-use crate::partition::{Committed, millis};
+use crate::id::{DatasetName, Digest, Fence, PartitionName};
+use crate::partition::{Accept, Committed, millis};
 use crate::update::{Change, Condition, Item, Key, Update};
+use crate::verify::GuardKind;
 
 /// The key that all jobs share.
 pub const JOBS: &str = "JOBS";
@@ -60,6 +63,9 @@ pub struct Job {
     /// Whether partitions are rebuilt although the digest says that nothing changed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
+    /// What the rebuilds may let pass; only with `force`.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub accept: BTreeSet<GuardKind>,
     /// How many partitions.
     pub total: u64,
     /// How many of them were marked.
@@ -88,6 +94,16 @@ pub struct Line {
     /// What heals it, where state and ledger differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heal: Option<Heal>,
+    /// The digest that the operator saw of it, which the job's `accept` goes with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<Digest>,
+}
+
+impl Line {
+    /// A partition to be marked, nothing more.
+    pub fn of(partition: PartitionName) -> Self {
+        Self { partition, heal: None, digest: None }
+    }
 }
 
 /// What the ledger says of a partition whose item says otherwise.
@@ -100,6 +116,24 @@ pub struct Heal {
 }
 
 impl Job {
+    /// A job that was just made: it marks, and forces nothing. The other fields are set over it.
+    pub fn new(id: Uuid, dataset: DatasetName, kind: Kind, total: u64, by: &str, made_at: Timestamp) -> Self {
+        Self {
+            id,
+            dataset,
+            kind,
+            force: false,
+            accept: BTreeSet::new(),
+            total,
+            done: 0,
+            reason: None,
+            by: by.to_owned(),
+            made_at,
+            ended_at: None,
+            cancelled_by: None,
+        }
+    }
+
     /// Where it stands.
     pub fn key(&self) -> Key {
         Key { pk: JOBS.to_owned(), sk: format!("{}#{}", self.dataset, self.id) }
@@ -108,6 +142,13 @@ impl Job {
     /// Whether there is anything left to mark.
     pub fn is_open(&self) -> bool {
         self.ended_at.is_none()
+    }
+
+    /// What the rebuild of a line may let pass: what needs a digest only where the operator saw one.
+    pub fn accept_of(&self, line: &Line) -> Option<Accept> {
+        let seen = |kind: &&GuardKind| line.digest.is_some() || !kind.accepted_with_digest();
+        let kinds: BTreeSet<GuardKind> = self.accept.iter().filter(seen).copied().collect();
+        (!kinds.is_empty()).then(|| Accept { kinds, digest: line.digest.clone() })
     }
 
     /// Reads a stored job.
@@ -124,7 +165,7 @@ impl Job {
     pub fn store(&self) -> Update {
         let fields = serde_json::to_value(self).unwrap_or_default();
         let field = |name: &'static str| Some(Change::Set(name, fields.get(name)?.clone()));
-        let names = ["id", "dataset", "kind", "force", "total", "done", "reason", "by", "made_at"];
+        let names = ["id", "dataset", "kind", "force", "accept", "total", "done", "reason", "by", "made_at"];
         let changes = names.into_iter().filter_map(field).collect();
         Update { key: self.key(), conditions: vec![Condition::Absent("id")], changes }
     }
@@ -180,18 +221,12 @@ mod tests {
     use super::*;
 
     fn job() -> Job {
+        let id = "01936000-0000-7000-8000-000000000001".parse().unwrap();
         Job {
-            id: "01936000-0000-7000-8000-000000000001".parse().unwrap(),
-            dataset: DatasetName::new("orders").unwrap(),
-            kind: Kind::Backfill,
             force: true,
-            total: 3,
-            done: 0,
+            accept: BTreeSet::from([GuardKind::ForeignRows, GuardKind::RowDrop]),
             reason: Some("ticket 7".into()),
-            by: "alice".into(),
-            made_at: Timestamp::UNIX_EPOCH,
-            ended_at: None,
-            cancelled_by: None,
+            ..Job::new(id, DatasetName::new("orders").unwrap(), Kind::Backfill, 3, "alice", Timestamp::UNIX_EPOCH)
         }
     }
 
@@ -231,11 +266,20 @@ mod tests {
     }
 
     #[test]
+    fn what_needs_a_digest_is_accepted_only_where_one_was_seen() {
+        let unseen = Line::of(PartitionName::new("dt=2026-11-01").unwrap());
+        let seen = Line { digest: Some(Digest::stored("seen")), ..unseen.clone() };
+        let accepted = job().accept_of(&seen).unwrap();
+        assert_eq!((accepted.kinds, accepted.digest), (job().accept, Some(Digest::stored("seen"))));
+        assert_eq!(job().accept_of(&unseen).unwrap().kinds, BTreeSet::from([GuardKind::ForeignRows]));
+        assert_eq!(Job { accept: BTreeSet::new(), ..job() }.accept_of(&seen), None);
+    }
+
+    #[test]
     fn lines_read_back_as_written_whatever_the_names_hold() {
         let name = |name: &str| PartitionName::new(name).unwrap();
         let heal = Heal { fence: Some(Fence(3)), last: None };
-        let lines =
-            [Line { partition: name("t=a\n\"b"), heal: None }, Line { partition: name("t=é"), heal: Some(heal) }];
+        let lines = [Line::of(name("t=a\n\"b")), Line { heal: Some(heal), ..Line::of(name("t=é")) }];
         assert_eq!(from_lines(&to_lines(&lines)).unwrap(), lines);
         assert!(from_lines("{}\n").unwrap_err().contains("line 1"));
     }

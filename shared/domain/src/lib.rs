@@ -24,6 +24,7 @@ pub mod partition;
 pub mod partition_value;
 pub mod route;
 pub mod s3_event;
+pub mod selection;
 pub mod settle;
 pub mod sql;
 pub mod step;

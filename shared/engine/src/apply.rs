@@ -36,6 +36,8 @@ pub struct Wish<'a> {
     pub take_over: &'a BTreeSet<DatasetName>,
     /// Whether partitions are marked.
     pub mark: bool,
+    /// Where a job keeps which partitions it marks: more than 50 of a dataset are left to one.
+    pub control_bucket: &'a str,
     /// Who wishes it.
     pub by: &'a str,
 }
@@ -97,11 +99,6 @@ impl Plan {
         self.datasets.iter().all(DatasetPlan::is_empty) && !self.writes_catalog()
     }
 
-    /// How many partitions will be marked in all.
-    pub fn marks(&self) -> usize {
-        self.datasets.iter().map(|dataset| dataset.marks.len()).sum()
-    }
-
     fn writes_catalog(&self) -> bool {
         self.catalog.read.as_ref() != Some(&self.catalog.new)
     }
@@ -139,6 +136,9 @@ pub enum ApplyError {
     /// The files could not be looked at.
     #[error("a file could not be looked at: {0}")]
     Files(String),
+    /// The job that marks the partitions couldn't be made.
+    #[error("the job that marks the partitions could not be made: {0}; apply again")]
+    Job(String),
     /// An answer that wasn't asked for.
     #[error(transparent)]
     Row(#[from] RowError),

@@ -23,7 +23,9 @@ pub mod mark;
 pub mod memory;
 pub mod ports;
 pub mod rebuild;
+pub mod resume;
 pub mod run;
+pub mod selection;
 pub mod sweep;
 
 /// The ports of one process.

@@ -15,12 +15,14 @@ use tidemark_domain::definition::{Definition, parse};
 use tidemark_domain::id::{
     BatchId, DatasetName, Digest, Epoch, Fence, Generation, PartitionId, PartitionName, StackName,
 };
+use tidemark_domain::job::Kind;
 use tidemark_domain::partition::{Committed, PartitionItem, attributes};
 use tidemark_domain::sql::rows::Field;
 use tidemark_domain::update::Key;
 use tidemark_engine::Ports;
 use tidemark_engine::apply::{ApplyError, Done, Plan, Wish, carry_out, survey};
 use tidemark_engine::init::{Installed, init};
+use tidemark_engine::jobs;
 use tidemark_engine::memory::{
     Fault, Faulty, ManualClock, MemoryAnnouncer, MemoryObjects, MemoryQueue, MemoryState, Plan as Faults,
 };
@@ -159,7 +161,7 @@ impl World {
     fn new() -> Self {
         let clock = ManualClock::new(NOW.parse().unwrap(), 1);
         let state = MemoryState::new(clock.clone());
-        let objects = MemoryObjects::new(clock.clone(), &["lake-raw"]);
+        let objects = MemoryObjects::new(clock.clone(), &["lake-raw", "control"]);
         let queue = MemoryQueue::new(clock.clone(), Duration::ZERO, Duration::from_mins(1));
         let redshift = FakeRedshift::default();
         {
@@ -268,13 +270,27 @@ fn definitions(file: &str) -> Vec<Definition> {
 async fn plan(ports: &Ports, file: &str, take_over: &[&str], mark: bool) -> Result<Plan, ApplyError> {
     let (definitions, stack) = (definitions(file), StackName::new("prod").unwrap());
     let take_over: BTreeSet<DatasetName> = take_over.iter().map(|name| DatasetName::new(*name).unwrap()).collect();
-    let wish = Wish { definitions: &definitions, stack: &stack, take_over: &take_over, mark, by: "alice" };
+    let wish = Wish {
+        definitions: &definitions,
+        stack: &stack,
+        take_over: &take_over,
+        mark,
+        control_bucket: "control",
+        by: "alice",
+    };
     survey(ports, wish).await
 }
 
 async fn apply(ports: &Ports, file: &str) -> Result<Done, ApplyError> {
     let (definitions, stack, take_over) = (definitions(file), StackName::new("prod").unwrap(), BTreeSet::new());
-    let wish = Wish { definitions: &definitions, stack: &stack, take_over: &take_over, mark: true, by: "alice" };
+    let wish = Wish {
+        definitions: &definitions,
+        stack: &stack,
+        take_over: &take_over,
+        mark: true,
+        control_bucket: "control",
+        by: "alice",
+    };
     let plan = survey(ports, wish).await?;
     assert_eq!(plan.problems, [""; 0]);
     carry_out(ports, wish, &plan).await
@@ -303,7 +319,7 @@ async fn a_new_dataset_is_put_in_force_and_what_lies_in_its_lookback_is_marked()
     assert_eq!(names(&plan), ["dt=2026-11-01", "dt=2026-11-03"]);
     assert!(world.state.items().is_empty(), "a survey changes nothing");
 
-    assert_eq!(world.apply(ORDERS).await, Done { marked: 2, sent: 2, unsent: 0 });
+    assert_eq!(world.apply(ORDERS).await, Done { marked: 2, by_jobs: 0, sent: 2, unsent: 0 });
     let head = world.head();
     assert_eq!((head.mode, head.epoch, head.by.as_str()), (Mode::Active, Epoch(1), "alice"));
     assert_eq!(world.guard(), ("prod".into(), "orders".into(), 1));
@@ -494,18 +510,22 @@ async fn a_warehouse_without_our_schema_is_sent_to_init() {
 }
 
 #[tokio::test]
-async fn more_than_a_thousand_marks_at_once_are_refused_by_name() {
+async fn more_than_fifty_marks_are_left_to_a_job() {
     let world = World::new();
     let undated =
         ORDERS.replace("dt={dt}", "n={n}").replace("partition.dt", "partition.n").replace("\"date\"", "\"integer\"");
     let undated = undated.replace("lookback = \"3d\"\n", "");
     world.redshift.0.lock().unwrap().columns.push(("sales".into(), "orders".into(), "n bigint"));
-    for n in 0..1_001 {
+    for n in 0..51 {
         world.put(&[&format!("orders/n={n}/a.parquet")]).await;
     }
-    let problems = world.plan(&undated).await.problems;
-    assert!(problems[0].starts_with("1001 partitions would be marked at once, most of them of orders"), "{problems:?}");
-    assert_eq!(world.try_plan(&undated, &[], false).await.unwrap().problems, [""; 0]);
+    let done = apply(&world.ports, &undated).await.unwrap();
+    assert_eq!((done.marked, done.by_jobs, done.sent), (0, 51, 0));
+    let jobs = jobs::all(&world.ports).await.unwrap();
+    assert_eq!((jobs.len(), jobs[0].kind, jobs[0].total, jobs[0].by.as_str()), (1, Kind::Definition, 51, "alice"));
+    let lines = jobs::lines(&world.ports, "control", &jobs[0], 0).await.unwrap();
+    assert_eq!((lines.len(), lines[0].partition.as_str()), (51, "n=0"));
+    assert!(world.plan(&undated).await.is_empty(), "nothing more is owed");
 }
 
 #[tokio::test]
@@ -514,7 +534,14 @@ async fn two_who_apply_at_once_do_not_undo_each_other() {
     world.apply(ORDERS).await;
     let (mine, theirs) = (ORDERS.replace("3d", "4d"), ORDERS.replace("3d", "5d"));
     let (definitions, stack, take_over) = (definitions(&mine), StackName::new("prod").unwrap(), BTreeSet::new());
-    let wish = Wish { definitions: &definitions, stack: &stack, take_over: &take_over, mark: true, by: "alice" };
+    let wish = Wish {
+        definitions: &definitions,
+        stack: &stack,
+        take_over: &take_over,
+        mark: true,
+        control_bucket: "control",
+        by: "alice",
+    };
     let plan = survey(&world.ports, wish).await.unwrap();
     world.apply(&theirs).await;
     assert!(matches!(carry_out(&world.ports, wish, &plan).await, Err(ApplyError::Raced)));

@@ -37,7 +37,7 @@ pub fn compare(
         (Some(_), _) => Older::Warehouse,
     };
     let heal = Heal { fence, last: ledger.cloned() };
-    Some((older, Line { partition: partition.clone(), heal: Some(heal) }))
+    Some((older, Line { heal: Some(heal), ..Line::of(partition.clone()) }))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use tidemark_domain::apply::{Hand, Status, marks_are_made, retire, store_catalog, store_head, store_version};
 use tidemark_domain::definition::Definition;
 use tidemark_domain::id::{Generation, PartitionId, PartitionName};
+use tidemark_domain::job::{Job, Kind, Line, MARKED_AT_ONCE};
 use tidemark_domain::lock::Scope;
 use tidemark_domain::message::PartitionMessage;
 use tidemark_domain::sql::install;
@@ -12,6 +13,7 @@ use tidemark_domain::writes::mark;
 
 use super::{ApplyError, DatasetPlan, Plan, Wish};
 use crate::Ports;
+use crate::jobs;
 use crate::ports::{Outgoing, Written};
 use crate::run::run;
 
@@ -25,6 +27,8 @@ const MARKS_AT_ONCE: usize = 16;
 pub struct Done {
     /// Partitions that were marked.
     pub marked: usize,
+    /// Partitions that are left to jobs, which sweep advances.
+    pub by_jobs: usize,
     /// Messages that were sent for them; partitions that had one outstanding got none.
     pub sent: usize,
     /// Messages that the queue refused; sweep wakes their partitions within five minutes.
@@ -44,7 +48,12 @@ pub async fn carry_out(ports: &Ports, wish: Wish<'_>, plan: &Plan) -> Result<Don
     let mut done = Done::default();
     for dataset in open {
         if let Some(definition) = dataset.definition.as_ref().filter(|_| dataset.comparison.marks && wish.mark) {
-            mark_all(ports, definition, &dataset.marks, &mut done).await?;
+            if dataset.marks.len() > MARKED_AT_ONCE {
+                make_job(ports, wish, definition, &dataset.marks).await?;
+                done.by_jobs += dataset.marks.len();
+            } else {
+                mark_all(ports, definition, &dataset.marks, &mut done).await?;
+            }
             // Refused where somebody applied another definition meanwhile: then the marks are theirs.
             let made = marks_are_made(&definition.name, &definition.hash());
             ports.state.write(&[made], &ports.clock.id().to_string()).await?;
@@ -93,6 +102,20 @@ fn head(dataset: &DatasetPlan, wish: Wish<'_>, hand: Hand<'_>) -> Option<Update>
         _ if dataset.comparison.status == Status::Retired => Some(retire(&dataset.comparison.dataset, head?, hand)),
         _ => None,
     }
+}
+
+/// So that live marks never queue behind them. An apply that dies after it makes another, whose marks find nothing to do.
+async fn make_job(
+    ports: &Ports,
+    wish: Wish<'_>,
+    definition: &Definition,
+    partitions: &[PartitionName],
+) -> Result<(), ApplyError> {
+    let lines: Vec<Line> = partitions.iter().cloned().map(Line::of).collect();
+    let (id, now) = (ports.clock.id(), ports.clock.now());
+    let job = Job::new(id, definition.name.clone(), Kind::Definition, lines.len() as u64, wish.by, now);
+    let made = jobs::make(ports, wish.control_bucket, &job, &lines).await;
+    made.map_err(|error| ApplyError::Job(error.to_string()))
 }
 
 /// Marks first, sends second: a mark without a message is woken by sweep.

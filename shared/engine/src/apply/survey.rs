@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tidemark_domain::apply::{
-    Comparison, Guard, MARKS_AT_MOST, Ownership, Status, Stored, column_problems, compare, foreign_rows, in_lookback,
-    own, width_problem,
+    Comparison, Guard, Ownership, Status, Stored, column_problems, compare, foreign_rows, in_lookback, own,
+    width_problem,
 };
 use tidemark_domain::dataset::{Head, catalog_key, version_key};
 use tidemark_domain::definition::{Definition, TableName};
@@ -59,15 +59,6 @@ pub async fn survey(ports: &Ports, wish: Wish<'_>) -> Result<Plan, ApplyError> {
             look_at_partitions(ports, wish, &mut dataset, definition, &targets).await?;
         }
         plan.datasets.push(dataset);
-    }
-    let marks = plan.marks();
-    if marks > MARKS_AT_MOST {
-        let largest = plan.datasets.iter().max_by_key(|dataset| dataset.marks.len());
-        let name = largest.map_or("", |dataset| dataset.comparison.dataset.as_str());
-        plan.problems.push(format!(
-            "{marks} partitions would be marked at once, most of them of {name}, but {MARKS_AT_MOST} are the most; \
-             shorten its `lookback`, or apply with --no-mark and replay what is needed"
-        ));
     }
     Ok(plan)
 }

@@ -17,4 +17,4 @@ pub use glance::glance;
 pub use lister::Lister;
 pub use parts::Parts;
 pub use recheck::{Recheck, recheck};
-pub use walk::folders;
+pub use walk::{folders, with_data};

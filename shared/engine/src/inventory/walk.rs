@@ -1,6 +1,6 @@
 //! Walks all folders that a layout has, level by level: which partitions lie below a root, in whatever spelling.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use tidemark_domain::definition::Definition;
@@ -8,7 +8,7 @@ use tidemark_domain::id::PartitionName;
 use tidemark_domain::object_key::is_hidden;
 use tidemark_domain::partition_value::Partition;
 
-use crate::ports::{ObjectError, Objects};
+use crate::ports::{ListedObject, ObjectError, Objects};
 
 /// So many listings run at once.
 const LISTINGS_AT_ONCE: usize = 16;
@@ -42,6 +42,22 @@ pub async fn folders(
     Ok(found)
 }
 
+/// The partitions that are wanted and have data, whatever the spelling of their folders.
+pub async fn with_data(
+    objects: &dyn Objects,
+    definition: &Definition,
+    wanted: impl Fn(&Partition) -> bool,
+) -> Result<BTreeSet<PartitionName>, ObjectError> {
+    let found = folders(objects, definition, wanted).await?;
+    let leaves = found.into_iter().flat_map(|(name, folders)| folders.into_iter().map(move |f| (name.clone(), f)));
+    let leaves = stream::iter(leaves).map(async |(name, folder)| {
+        let found = has_data(objects, definition, &folder).await?;
+        Ok::<_, ObjectError>(found.then_some(name))
+    });
+    let found: Vec<Option<PartitionName>> = leaves.buffered(LISTINGS_AT_ONCE).try_collect().await?;
+    Ok(found.into_iter().flatten().collect())
+}
+
 /// The folders in a folder; hidden ones hold no data.
 async fn folders_in(
     objects: &dyn Objects,
@@ -60,6 +76,25 @@ async fn folders_in(
         next = page.next;
         if next.is_none() {
             return Ok(folders);
+        }
+    }
+}
+
+async fn has_data(objects: &dyn Objects, definition: &Definition, folder: &str) -> Result<bool, ObjectError> {
+    let root = &definition.source;
+    let is_data = |object: &ListedObject| {
+        let below = root.below(&root.bucket, &object.key);
+        object.size > 0 && below.is_some_and(|below| definition.partition_of(below).is_ok())
+    };
+    let mut next = None;
+    loop {
+        let page = objects.list(&root.bucket, folder, true, None, next.as_deref()).await?;
+        if page.objects.iter().any(is_data) {
+            return Ok(true);
+        }
+        next = page.next;
+        if next.is_none() {
+            return Ok(false);
         }
     }
 }

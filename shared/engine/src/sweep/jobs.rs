@@ -18,7 +18,7 @@ impl Engine {
     pub(super) async fn advance(&self, job: &Job, definition: &Definition, most: usize) -> Result<u64, Error> {
         let mut lines = jobs::lines(&self.ports, &self.settings.control_bucket, job, job.done).await?;
         lines.truncate(most);
-        self.mark_lines(definition, &lines, job.force).await?;
+        self.mark_lines(definition, &lines, Some(job)).await?;
         let marked = lines.len() as u64;
         let counted = self.write(&[job.advance(marked, self.ports.clock.now())]).await?;
         let counted = matches!(counted, Written::Applied { .. });

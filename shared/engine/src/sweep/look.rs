@@ -122,7 +122,7 @@ impl Engine {
             }
             let spellings = in_s3.get(name).map(Vec::as_slice).unwrap_or_default();
             let seen = glance(self.ports.objects.as_ref(), definition, &partition, spellings).await?;
-            let line = || Line { partition: name.clone(), heal: None };
+            let line = || Line::of(name.clone());
             Ok(is_news(item.as_ref(), &seen).then(line))
         });
         let found: Vec<Option<Line>> = looks.buffered(AT_ONCE).try_collect().await?;

@@ -9,7 +9,7 @@ use tidemark_domain::id::{DatasetName, PartitionId, PartitionName};
 use tidemark_domain::job::{Job, Kind, Line, MARKED_AT_ONCE};
 use tidemark_domain::lock::Scope;
 use tidemark_domain::message::PartitionMessage;
-use tidemark_domain::partition::PartitionItem;
+use tidemark_domain::partition::{Accept, PartitionItem};
 use tidemark_domain::writes;
 
 use crate::Engine;
@@ -38,21 +38,10 @@ impl Engine {
         let waiting = self.waiting_in_jobs(&definition.name).await?;
         lines.retain(|line| !waiting.contains(&line.partition));
         if before + lines.len() as u64 <= MARKED_AT_ONCE as u64 {
-            return self.mark_lines(definition, &lines, false).await;
+            return self.mark_lines(definition, &lines, None).await;
         }
-        let job = Job {
-            id: self.ports.clock.id(),
-            dataset: definition.name.clone(),
-            kind,
-            force: false,
-            total: lines.len() as u64,
-            done: 0,
-            reason: None,
-            by: "sweep".to_owned(),
-            made_at: self.ports.clock.now(),
-            ended_at: None,
-            cancelled_by: None,
-        };
+        let (clock, partitions) = (&self.ports.clock, lines.len() as u64);
+        let job = Job::new(clock.id(), definition.name.clone(), kind, partitions, "sweep", clock.now());
         tracing::warn!(dataset = %definition.name, job = %job.id, kind = kind.as_str(), partitions = lines.len(), "a job marks them");
         jobs::make(&self.ports, &self.settings.control_bucket, &job, &lines).await
     }
@@ -71,9 +60,14 @@ impl Engine {
         Ok(waiting)
     }
 
-    /// Marks these, and sends the messages that are owed for it.
-    pub(super) async fn mark_lines(&self, definition: &Definition, lines: &[Line], force: bool) -> Result<(), Error> {
-        let marks = stream::iter(lines).map(|line| self.mark_line(definition, line, force));
+    /// Marks these, for the job whose they are, and sends the messages that are owed for it.
+    pub(super) async fn mark_lines(
+        &self,
+        definition: &Definition,
+        lines: &[Line],
+        job: Option<&Job>,
+    ) -> Result<(), Error> {
+        let marks = stream::iter(lines).map(|line| self.mark_line(definition, line, job));
         let outgoing: Vec<Option<Outgoing>> = marks.buffered(AT_ONCE).try_collect().await?;
         let outgoing: Vec<Outgoing> = outgoing.into_iter().flatten().collect();
         if let Err(error) = self.send_all(&outgoing).await {
@@ -83,18 +77,25 @@ impl Engine {
     }
 
     /// Marks one; gives the message that is owed. One that the layout no longer yields is passed over.
-    async fn mark_line(&self, definition: &Definition, line: &Line, force: bool) -> Result<Option<Outgoing>, Error> {
+    async fn mark_line(
+        &self,
+        definition: &Definition,
+        line: &Line,
+        job: Option<&Job>,
+    ) -> Result<Option<Outgoing>, Error> {
         if definition.partition(&line.partition).is_err() {
             tracing::info!(partition = %line.partition, "the layout doesn't yield it any more; not marked");
             return Ok(None);
         }
         let id = PartitionId { dataset: definition.name.clone(), partition: line.partition.clone() };
+        let forced = job.filter(|job| job.force);
+        let accept = forced.and_then(|job| job.accept_of(line));
         for _ in 0..TRIES {
             let now = self.ports.clock.now();
-            let update = if line.heal.is_none() && !force {
+            let update = if line.heal.is_none() && forced.is_none() {
                 writes::mark(&id, 0, now)
             } else {
-                let Some(update) = self.forced_mark(&id, line, now).await? else { return Ok(None) };
+                let Some(update) = self.forced_mark(&id, line, accept.as_ref(), now).await? else { return Ok(None) };
                 update
             };
             if let Written::Applied { before } = self.write(&[update]).await? {
@@ -114,6 +115,7 @@ impl Engine {
         &self,
         id: &PartitionId,
         line: &Line,
+        accept: Option<&Accept>,
         now: Timestamp,
     ) -> Result<Option<tidemark_domain::update::Update>, Error> {
         let item = self.ports.state.read(&[PartitionItem::key(id)]).await?.pop().flatten();
@@ -121,7 +123,7 @@ impl Engine {
         let item = item.map_err(|error| Error::Stored { what: format!("partition {id}"), why: error.to_string() })?;
         let Some(heal) = &line.heal else {
             let read = item.map(|item| item.marked);
-            return Ok(Some(writes::replay(id, read, true, None, now)));
+            return Ok(Some(writes::replay(id, read, true, accept, now)));
         };
         let unchanged =
             item.as_ref().map(|item| item.fence) == heal.fence && item.as_ref().is_none_or(|item| item.batch.is_none());

@@ -216,21 +216,9 @@ async fn many_lost_events_make_a_job_that_keeps_live_marks_from_waiting() {
 /// A backfill of the first thirty days.
 async fn make(world: &World, force: bool) -> Job {
     let ports = world.engine().ports;
-    let lines: Vec<Line> =
-        (0..30).map(|n| Line { partition: PartitionName::new(day(n)).unwrap(), heal: None }).collect();
-    let job = Job {
-        id: ports.clock.id(),
-        dataset: world.definition.name.clone(),
-        kind: Kind::Backfill,
-        force,
-        total: 30,
-        done: 0,
-        reason: None,
-        by: "alice".into(),
-        made_at: ports.clock.now(),
-        ended_at: None,
-        cancelled_by: None,
-    };
+    let lines: Vec<Line> = (0..30).map(|n| Line::of(PartitionName::new(day(n)).unwrap())).collect();
+    let (id, now) = (ports.clock.id(), ports.clock.now());
+    let job = Job { force, ..Job::new(id, world.definition.name.clone(), Kind::Backfill, 30, "alice", now) };
     jobs::make(&ports, "control", &job, &lines).await.unwrap();
     job
 }
