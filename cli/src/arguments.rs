@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::status::Status;
+
 const EXIT_CODES: &str = "\
 Exit codes:
   0  done, or nothing to do
@@ -44,6 +46,7 @@ pub(crate) enum Command {
     Replay(Replay),
     /// Tell how a partition stands, and what happens next
     Show(Show),
+    Status(Status),
 }
 
 #[derive(Debug, Args)]

@@ -63,14 +63,22 @@ impl Cloud {
     /// Looks a dataset up, by its name as an operator types it.
     pub(crate) async fn dataset(&self, name: &str) -> Result<Known, Failure> {
         let dataset = DatasetName::new(name).map_err(|error| Failure::Usage(error.to_string()))?;
-        let unknown = || {
-            let stack = &self.config.stack;
-            Failure::Refused(format!("stack {stack} has no dataset {dataset}; put it in force with `tidemark apply`"))
-        };
         let head = self.ports.state.read(&[Head::key(&dataset)]).await.map_err(unavailable)?.pop().flatten();
-        let head = Head::from_item(&head.ok_or_else(unknown)?).map_err(|error| unreadable(&dataset, &error))?;
-        let definition = self.engine.definitions.get(self.ports.state.as_ref(), &dataset, &head.hash).await;
-        Ok(Known { definition: definition.map_err(unavailable)?, dataset, head })
+        let head = head.ok_or_else(|| self.no_dataset(name))?;
+        let head = Head::from_item(&head).map_err(|error| unreadable(&dataset, &error))?;
+        Ok(Known { definition: self.definition(&dataset, &head).await?, dataset, head })
+    }
+
+    /// A dataset's definition in force.
+    pub(crate) async fn definition(&self, dataset: &DatasetName, head: &Head) -> Result<Arc<Definition>, Failure> {
+        let definition = self.engine.definitions.get(self.ports.state.as_ref(), dataset, &head.hash).await;
+        definition.map_err(unavailable)
+    }
+
+    /// That there is no such dataset.
+    pub(crate) fn no_dataset(&self, dataset: &str) -> Failure {
+        let stack = &self.config.stack;
+        Failure::Refused(format!("stack {stack} has no dataset {dataset}; put it in force with `tidemark apply`"))
     }
 
     /// Looks a partition up, by names as an operator types them.

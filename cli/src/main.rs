@@ -12,9 +12,12 @@ mod exit;
 mod explain;
 mod file;
 mod init;
+mod moment;
 mod replay;
 mod show;
 mod sql;
+mod status;
+mod table;
 mod validate;
 
 use std::process::ExitCode;
@@ -45,6 +48,7 @@ fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         Command::Apply(arguments) => wait_for(apply::run(arguments)),
         Command::Replay(arguments) => wait_for(replay::run(arguments)),
         Command::Show(arguments) => wait_for(show::run(arguments)),
+        Command::Status(arguments) => wait_for(status::run(arguments)),
     }
 }
 

@@ -1,11 +1,13 @@
 //! A partition's state in words. What happens next is asked of the very function by which rebuild decides.
 
-use jiff::{SignedDuration, Timestamp, Unit};
+use jiff::{SignedDuration, Timestamp};
 use tidemark_domain::dataset::{Head, Mode};
 use tidemark_domain::definition::Definition;
 use tidemark_domain::id::BatchId;
 use tidemark_domain::partition::{Batch, Committed, Parked, PartitionItem};
 use tidemark_domain::take::{Decision, Reason, View, decide};
+
+use crate::moment::when;
 
 /// How a partition stands, in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -188,24 +190,6 @@ fn last_line(last: &Committed, now: Timestamp) -> String {
     )
 }
 
-/// A time to the second, and how far off it is in its greatest unit: `2026-11-01T07:00:00Z (3 minutes ago)`.
-fn when(at: Timestamp, now: Timestamp) -> String {
-    let rounded = at.round(Unit::Second).unwrap_or(at);
-    let seconds = at.duration_since(now).as_secs();
-    let (size, unit) = match seconds.unsigned_abs() {
-        size @ 0..=119 => (size, "second"),
-        size @ 120..=7_199 => (size / 60, "minute"),
-        size @ 7_200..=172_799 => (size / 3_600, "hour"),
-        size => (size / 86_400, "day"),
-    };
-    let plural = if size == 1 { "" } else { "s" };
-    match seconds {
-        0 => format!("{rounded} (now)"),
-        1.. => format!("{rounded} (in {size} {unit}{plural})"),
-        _ => format!("{rounded} ({size} {unit}{plural} ago)"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
@@ -323,16 +307,5 @@ type = "date"
             tries: the last 2 takes wrote nothing; the newest may be at work
             last: nothing was committed yet
             next: the batch goes on, as soon as a worker has its message; sweep wakes it 1970-01-01T00:13:00Z (in 3 minutes)"#]].assert_eq(&told("active", &building));
-    }
-
-    #[test]
-    fn times_are_told_in_their_greatest_unit() {
-        let at = |seconds: i64| {
-            when(Timestamp::from_second(1_000_000 + seconds).unwrap(), Timestamp::from_second(1_000_000).unwrap())
-        };
-        assert_eq!(at(0), "1970-01-12T13:46:40Z (now)");
-        assert_eq!(at(-1), "1970-01-12T13:46:39Z (1 second ago)");
-        assert_eq!(at(125), "1970-01-12T13:48:45Z (in 2 minutes)");
-        assert!(at(-7_200).ends_with("(2 hours ago)") && at(-200_000).ends_with("(2 days ago)"));
     }
 }

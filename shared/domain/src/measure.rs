@@ -161,6 +161,17 @@ impl Metric {
     }
 }
 
+/// What a listing showed of objects that can't be loaded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Gone {
+    /// Objects of the last inventory that aren't listed any more.
+    pub missing: u64,
+    /// Removals that events told of since then.
+    pub told: u64,
+    /// Objects in an archive tier.
+    pub archived: u64,
+}
+
 /// What a worker saw on its way.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observed {
@@ -170,6 +181,8 @@ pub struct Observed {
     pub failed_at: Option<Timestamp>,
     /// Late objects, within and outside the window, of a listing that went on to staging.
     pub late: (u64, u64),
+    /// What the listing showed against the last one.
+    pub listing: Option<Gone>,
     /// What was counted in Redshift.
     pub staged: Option<(StageCounts, Option<LoadCounts>)>,
     /// When the swap was submitted and when it was seen committed, where it was watched.
@@ -194,6 +207,7 @@ impl Observed {
             found,
             failed_at: batch.filter(|_| found.is_some()).map(sign_of_life),
             late: (0, 0),
+            listing: None,
             staged: None,
             swap: None,
             target_rows: None,

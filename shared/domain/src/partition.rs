@@ -253,6 +253,9 @@ pub struct Listed {
     /// Their rows in all, where the format tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows: Option<u64>,
+    /// When the listing was done; for reports only.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "millis::option")]
+    pub at: Option<Timestamp>,
 }
 
 /// A committed batch.

@@ -22,6 +22,7 @@ pub mod mark;
 #[cfg(feature = "memory")]
 pub mod memory;
 pub mod ports;
+pub mod read;
 pub mod rebuild;
 pub mod resume;
 pub mod run;

@@ -47,7 +47,7 @@ impl Files {
     /// What a listing of them records.
     pub fn listed(self) -> Listed {
         let objects = self.objects();
-        Listed { digest: self.digest(), inventory: String::new(), objects, bytes: objects, rows: None }
+        Listed { digest: self.digest(), inventory: String::new(), objects, bytes: objects, rows: None, at: None }
     }
 
     /// Whether a COPY of this inventory would miss an object.

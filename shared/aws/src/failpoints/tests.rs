@@ -9,7 +9,7 @@ use tidemark_domain::id::{DatasetName, Fence, Generation, PartitionId, Partition
 use tidemark_domain::lock::Scope;
 use tidemark_domain::message::PartitionMessage;
 use tidemark_domain::partition::{Batch, Holds, Parked, PartitionItem, Phase, Statement};
-use tidemark_domain::story::{self, Outcome};
+use tidemark_domain::story::{self, Ending, Outcome};
 use tidemark_domain::writes::{self, Keep, Taken};
 use tidemark_engine::memory::{ManualClock, MemoryAnnouncer, MemoryObjects, MemoryQueue, MemoryState, MemoryWarehouse};
 
@@ -41,6 +41,7 @@ fn writes() -> Vec<Vec<Update>> {
     let holds = Holds { kind: "unavailable".to_owned(), count: 1 };
     let parked =
         Parked { generation: Generation(1), digest: None, kind: "stuck".to_owned(), message: "why".to_owned() };
+    let ending = Ending { outcome: Outcome::GivenUp, rows: None, why: None, seen: None };
     let record = |phase| vec![writes::record(&id, &taken, &batch(phase, true))];
     assert_eq!(key.sk, "PARTITION#dt=2026-11-01");
     vec![
@@ -64,7 +65,7 @@ fn writes() -> Vec<Vec<Update>> {
         vec![writes::leave(&id, &item), scope.release("holder")],
         vec![writes::restored(&id, &taken, Generation(1), Generation(2), Fence(3), now), scope.release("holder")],
         vec![scope.release("holder")],
-        vec![story::close(&id, &listing, Outcome::GivenUp, None, None, now)],
+        vec![story::close(&id, &listing, ending, now)],
     ]
 }
 

@@ -114,6 +114,7 @@ pub async fn build(listing: &Listing<'_>, has_time: &(dyn Fn() -> bool + Sync)) 
         objects: progress.objects,
         bytes: progress.bytes,
         rows,
+        at: None,
     };
     Ok(Built::Whole(Box::new(Whole {
         listed,

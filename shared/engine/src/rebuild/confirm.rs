@@ -1,6 +1,6 @@
 //! Confirm: the item follows what Redshift or the listing said; the batch's story is closed, the lock given back.
 
-use tidemark_domain::partition::{Committed, PartitionItem};
+use tidemark_domain::partition::{Batch, Committed, PartitionItem};
 use tidemark_domain::settle::Settlement;
 use tidemark_domain::update::Update;
 use tidemark_domain::{step, story, writes};
@@ -14,7 +14,9 @@ impl Worker<'_> {
     pub(crate) async fn confirm(&mut self, last: Option<Committed>) -> Result<Answer, Error> {
         let outcome = if last.is_some() { story::Outcome::Committed } else { story::Outcome::Unchanged };
         let id = &self.seen.id;
-        let story = story::close(id, &self.batch, outcome, last.as_ref().map(|l| l.rows), None, self.now());
+        let rows = last.as_ref().map(|last| last.rows);
+        let ending = story::Ending { outcome, rows, why: None, seen: Some(&self.observed) };
+        let story = story::close(id, &self.batch, ending, self.now());
         let rest = writes::confirm_rest(id, &self.taken, &self.batch, last.as_ref());
         let Some(found) = self.finish(rest, Some(&story)).await? else {
             self.after_commit(last.as_ref()).await;
@@ -80,8 +82,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Closes the story of a batch that ended otherwise.
-    pub(crate) fn ended_story(&self, settlement: &Settlement) -> Option<Update> {
+    /// Closes the story of a batch that ended otherwise; `batch` as it was when it ended.
+    pub(crate) fn ended_story(&self, settlement: &Settlement, batch: &Batch) -> Option<Update> {
         let (outcome, why) = match settlement {
             Settlement::Park { kind, message } => (story::Outcome::Parked, format!("{kind}: {message}")),
             Settlement::Hold { keep: false, kind, message, .. } => {
@@ -89,6 +91,7 @@ impl Worker<'_> {
             }
             Settlement::Hold { .. } | Settlement::Halt(_) | Settlement::Superseded => return None,
         };
-        Some(story::close(&self.seen.id, &self.batch, outcome, None, Some(&why), self.now()))
+        let ending = story::Ending { outcome, rows: None, why: Some(&why), seen: Some(&self.observed) };
+        Some(story::close(&self.seen.id, batch, ending, self.now()))
     }
 }

@@ -77,7 +77,7 @@ impl Worker<'_> {
         tracing::info!(kind, %until, kept = keep, why = message, "held");
         let kept = if *keep { Keep::As(batch) } else { Keep::End(batch) };
         let update = step::hold(&self.seen.id, &self.taken, &self.item, kind, *until, kept, &alerted);
-        if self.finish(update, self.ended_story(settlement).as_ref()).await?.is_some() {
+        if self.finish(update, self.ended_story(settlement, batch).as_ref()).await?.is_some() {
             return Ok(self.overtaken().await);
         }
         if until.duration_since(self.now()) <= SOON {
@@ -96,7 +96,7 @@ impl Worker<'_> {
         tracing::error!(kind, why = message, "parked");
         let now = self.now();
         let update = writes::park(&self.seen.id, &self.taken, batch, &parked, &alerted, now);
-        let story = self.ended_story(settlement);
+        let story = self.ended_story(settlement, batch);
         let Some(found) = self.finish(update, story.as_ref()).await? else { return Ok(Answer::Done("parked")) };
         if !self.taken.holds(&found) {
             return Ok(self.overtaken().await);

@@ -1,7 +1,8 @@
 //! Listing: what is in S3 now; nothing to do where that is what was committed last; else inventory, guards, manifest.
 
 use tidemark_domain::failure::FailureKind;
-use tidemark_domain::partition::Phase;
+use tidemark_domain::measure::Gone;
+use tidemark_domain::partition::{Listed, Phase};
 use tidemark_domain::settle::{self, Settlement};
 use tidemark_domain::step;
 use tidemark_domain::take::Permission;
@@ -32,7 +33,9 @@ impl Worker<'_> {
             }
         };
         let verdict = self.guards(&whole);
-        let listed = whole.listed;
+        let told = u64::try_from(self.batch.removed).unwrap_or(0);
+        let gone = Gone { missing: whole.missing.0, told, archived: whole.archived.0 };
+        let listed = Listed { at: Some(self.now()), ..whole.listed };
         let objects = listed.objects;
         tracing::info!(objects, bytes = listed.bytes, rows = listed.rows, "listed");
         let source = SourceCounts { objects, bytes: listed.bytes, rows: listed.rows };
@@ -43,6 +46,7 @@ impl Worker<'_> {
                 next = step::listed(&self.item, &self.batch, listed, &verdict, self.patience(), self.now());
             }
         }
+        self.observed.listing = Some(gone);
         if matches!(next, Next::Enter(_)) {
             self.observed.late = whole.late;
         }

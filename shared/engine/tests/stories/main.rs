@@ -12,6 +12,7 @@ mod modes;
 mod outages;
 mod overtaken;
 mod parquet;
+mod read;
 mod rebuild;
 mod sweep;
 mod troubles;

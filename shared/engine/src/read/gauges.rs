@@ -1,0 +1,130 @@
+//! How much of a dataset waits, is worked on or is set aside: counted from the sparse indexes, never from all partitions.
+//!
+//! Costs two index queries a dataset; where anything waits, two reads of at most a hundred items each, and one more where
+//! anything is parked. Indexes lag by moments.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use tidemark_domain::cursor::{self, Cursor};
+use tidemark_domain::definition::Definition;
+use tidemark_domain::id::{DatasetName, PartitionName};
+use tidemark_domain::partition::PartitionItem;
+use tidemark_domain::partition_value::Partition;
+use tidemark_domain::sweep::wake::watermark;
+
+use super::unreadable;
+use crate::Ports;
+use crate::error::Error;
+use crate::ports::{DueEntry, Index};
+
+/// Entries of an index that are counted; beyond, it is "more than".
+pub const COUNTED_AT_MOST: usize = 10_000;
+/// Items read of what is due, of what is put off, and of what is parked.
+const READ_AT_MOST: usize = 100;
+
+/// A number that was counted up to a bound.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Count {
+    /// So many.
+    pub found: usize,
+    /// Or more.
+    pub more: bool,
+}
+
+/// A dataset's partitions by what is to be done.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Gauges {
+    /// Partitions with anything to do.
+    pub dirty: Count,
+    /// Of them, those with a batch in progress that isn't put off.
+    pub building: Count,
+    /// Of them, those put off after a failure or a guard, by kind.
+    pub held: BTreeMap<String, usize>,
+    /// Partitions set aside until a new mark.
+    pub parked: Count,
+    /// Kinds of the longest parked ones.
+    pub parked_kinds: BTreeMap<String, usize>,
+    /// The longest parked ones, the longest first: name and kind.
+    pub parked_first: Vec<(PartitionName, String)>,
+    /// The partition that is dirty longest, and since when.
+    pub oldest: Option<(PartitionName, Timestamp)>,
+    /// Everything with anything to do or parked, as far as it was counted.
+    pub unbuilt: Vec<PartitionName>,
+}
+
+impl Gauges {
+    /// Whether all that isn't built was counted.
+    pub fn is_whole(&self) -> bool {
+        !self.dirty.more && !self.parked.more
+    }
+
+    /// The first partition by its values that isn't built; `None` where all known ones are. Holds where all were counted.
+    pub fn watermark(&self, definition: &Definition) -> Option<Partition> {
+        watermark(definition, self.unbuilt.iter())
+    }
+}
+
+/// The gauges of a dataset.
+pub async fn of(ports: &Ports, dataset: &DatasetName) -> Result<Gauges, Error> {
+    let now = ports.clock.now();
+    let (due, dirty) = entries(ports, Index::Due, dataset).await?;
+    let (set_aside, parked) = entries(ports, Index::Parked, dataset).await?;
+    let (ready, later): (Vec<_>, Vec<_>) = due.iter().partition(|entry| entry.at <= now);
+    let mut items = read(ports, &ready).await?;
+    items.extend(read(ports, &later).await?);
+    let parked_items = read(ports, &set_aside.iter().collect::<Vec<_>>()).await?;
+    let mut held = BTreeMap::new();
+    let mut building = Count { found: 0, more: ready.len().max(later.len()) > READ_AT_MOST };
+    for (_, item) in &items {
+        match &item.holds {
+            Some(holds) if item.not_before.is_some_and(|at| at > now) => {
+                *held.entry(holds.kind.clone()).or_default() += 1
+            }
+            _ => building.found += usize::from(item.batch.is_some()),
+        }
+    }
+    let since = items.iter().filter_map(|(name, item)| Some((item.dirty_since?, name)));
+    let oldest = since.min().map(|(since, name)| (name.clone(), since));
+    let (mut parked_kinds, mut parked_first) = (BTreeMap::new(), Vec::new());
+    for (name, item) in parked_items {
+        if let Some(parked) = item.parked {
+            *parked_kinds.entry(parked.kind.clone()).or_default() += 1;
+            parked_first.push((name, parked.kind));
+        }
+    }
+    let unbuilt = due.into_iter().chain(set_aside).map(|entry| entry.id.partition).collect();
+    Ok(Gauges { dirty, building, held, parked, parked_kinds, parked_first, oldest, unbuilt })
+}
+
+/// Since when the task of sweep that waits longest has been due; `None` where none waits, or sweep has never been there.
+pub async fn sweep_waits_since(ports: &Ports) -> Result<Option<Timestamp>, Error> {
+    let now = ports.clock.now();
+    let cursors = ports.state.items(cursor::CURSORS, cursor::PREFIX, None, 1_000).await?;
+    let cursors = cursors.iter().filter_map(|(_, item)| Cursor::from_item(item).ok());
+    Ok(cursors.map(|cursor| cursor.next_at).min().filter(|at| *at <= now))
+}
+
+async fn entries(ports: &Ports, index: Index, dataset: &DatasetName) -> Result<(Vec<DueEntry>, Count), Error> {
+    let all = Timestamp::UNIX_EPOCH..=Timestamp::MAX;
+    let mut found = ports.state.query(index, dataset, all, COUNTED_AT_MOST + 1).await?;
+    let more = found.len() > COUNTED_AT_MOST;
+    found.truncate(COUNTED_AT_MOST);
+    let count = Count { found: found.len(), more };
+    Ok((found, count))
+}
+
+async fn read(ports: &Ports, entries: &[&DueEntry]) -> Result<Vec<(PartitionName, PartitionItem)>, Error> {
+    let entries = &entries[..entries.len().min(READ_AT_MOST)];
+    if entries.is_empty() {
+        return Ok(Vec::new());
+    }
+    let keys: Vec<_> = entries.iter().map(|entry| PartitionItem::key(&entry.id)).collect();
+    let items = ports.state.read(&keys).await?;
+    let found = entries.iter().zip(items).filter_map(|(entry, item)| Some((entry, item?)));
+    let items = found.map(|(entry, item)| match PartitionItem::from_item(&item) {
+        Ok(item) => Ok((entry.id.partition.clone(), item)),
+        Err(why) => Err(unreadable(entry.id.to_string(), &why)),
+    });
+    items.collect()
+}
