@@ -79,7 +79,7 @@ pub async fn of(ports: &Ports, dataset: &DatasetName) -> Result<Gauges, Error> {
     for (_, item) in &items {
         match &item.holds {
             Some(holds) if item.not_before.is_some_and(|at| at > now) => {
-                *held.entry(holds.kind.clone()).or_default() += 1
+                *held.entry(holds.kind.clone()).or_default() += 1;
             }
             _ => building.found += usize::from(item.batch.is_some()),
         }
