@@ -264,8 +264,12 @@ impl StateTable {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<Attributes>, StateError> {
-        // The least sort key beyond `after`, and the greatest that begins so.
-        let first = after.map_or_else(|| prefix.to_owned(), |after| format!("{after}\u{0}"));
+        // The least sort key beyond `after`, and the greatest that begins so. A key is never empty, nor may a bound be.
+        let first = match after {
+            Some(after) => format!("{after}\u{0}"),
+            None if prefix.is_empty() => "\u{0}".to_owned(),
+            None => prefix.to_owned(),
+        };
         let last = format!("{prefix}{}", char::MAX);
         let mut found = Vec::new();
         let mut start = None;

@@ -31,6 +31,7 @@ pub async fn all(store: Arc<dyn StateStore>) {
     conditions_mean_what_the_domain_says(&*store).await;
     an_item_stands_in_an_index_exactly_while_it_has_both_keys(&*store).await;
     a_query_is_oldest_first_and_bounded(&*store).await;
+    items_come_whole_where_no_prefix_is_asked_for(&*store).await;
     partitions_come_in_the_order_of_their_names(&*store).await;
     items_come_in_the_order_of_their_sort_keys(&*store).await;
     any_sequence_of_writes_gives_the_items_of_the_domain(&*store).await;
@@ -289,6 +290,27 @@ pub async fn items_come_in_the_order_of_their_sort_keys(store: &dyn StateStore) 
         loop {
             let page = store.items(&pk, "CURSOR#", after.as_deref(), limit).await.unwrap();
             assert!(page.iter().all(|(_, item)| item.get("n") == Some(&1.into())));
+            found.extend(page.iter().map(|(sk, _)| sk.clone()));
+            after = page.last().map(|(sk, _)| sk.clone());
+            if page.len() < limit {
+                break;
+            }
+        }
+        assert_eq!(found, names, "{limit} a page");
+    }
+}
+
+/// `items` without a prefix gives all of a partition key, page by page.
+pub async fn items_come_whole_where_no_prefix_is_asked_for(store: &dyn StateStore) {
+    let pk = format!("JOBS-{}", fresh());
+    let names = ["!", "CURSOR#a", "orders#1", "z", "é", "\u{10000}"];
+    for name in names.iter().rev() {
+        applied(store, &[set(&key(&pk, name), "n", 1.into())]).await;
+    }
+    for limit in [1, 4, 100] {
+        let (mut found, mut after) = (vec![], None);
+        loop {
+            let page = store.items(&pk, "", after.as_deref(), limit).await.unwrap();
             found.extend(page.iter().map(|(sk, _)| sk.clone()));
             after = page.last().map(|(sk, _)| sk.clone());
             if page.len() < limit {
