@@ -131,6 +131,14 @@ def events(cloud, _question):
     return cloud.events()
 
 
+def unschedule(cloud, _question):
+    scheduler = cloud.client("scheduler")
+    for found in scheduler.list_schedules()["Schedules"]:
+        schedule = scheduler.get_schedule(Name=found["Name"], GroupName=found["GroupName"])
+        kept = {name: schedule[name] for name in ("ScheduleExpression", "FlexibleTimeWindow", "Target")}
+        scheduler.update_schedule(Name=found["Name"], GroupName=found["GroupName"], State="DISABLED", **kept)
+
+
 def logs(cloud, question):
     function = cloud.client("lambda").get_function_configuration(FunctionName=question["function"])
     group = function.get("LoggingConfig", {}).get("LogGroup") or f"/aws/lambda/{question['function']}"
@@ -141,6 +149,14 @@ def logs(cloud, question):
         return []  # never invoked
 
 
-COMMANDS = {"create": create, "update": update, "delete": delete, "events": events, "invoke": invoke, "logs": logs}
+COMMANDS = {
+    "create": create,
+    "update": update,
+    "delete": delete,
+    "events": events,
+    "invoke": invoke,
+    "unschedule": unschedule,
+    "logs": logs,
+}
 
 main()

@@ -145,6 +145,11 @@ impl Stack {
         self.ask("invoke", json!({ "function": function, "payload": payload })).await
     }
 
+    /// Ends the schedule that invokes sweep: from now on only [`invoke`](Self::invoke) does.
+    pub async fn unschedule(&self) -> Result<()> {
+        self.ask("unschedule", json!({})).await
+    }
+
     /// Processes that run a function right now: some idle, some at work. They can be killed to see what follows.
     pub fn function_pids(&self, function: &str) -> Vec<u32> {
         let group = processes::of_group(self.deployer.emulator_group);

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::operations::Api;
-use crate::statements::Status;
+use crate::statements::{Request, Status};
 use crate::wire::ApiError;
 
 /// What is asked of the stand-in beyond its ordinary work.
@@ -30,6 +30,9 @@ struct Asked {
     faults: Vec<Fault>,
     down_until: BTreeMap<Whose, Instant>,
     calls: BTreeMap<String, u64>,
+    breaks: Vec<BreakAt>,
+    /// How many connections of an account were broken where it was asked for.
+    broken: BTreeMap<String, u64>,
 }
 
 /// Errors to answer instead of, or after, an operation.
@@ -47,6 +50,23 @@ pub(crate) struct Fault {
     /// The operation is done all the same; only its answer is lost.
     #[serde(default)]
     pub(crate) after_effect: bool,
+}
+
+/// Where the connection of the account's next submission of this name breaks.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BreakAt {
+    account: String,
+    /// The last part of the submission's name.
+    name: String,
+    /// After so many of its statements: 0 is before the first, all of them before COMMIT, one more in COMMIT's answer.
+    after: usize,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Account {
+    account: String,
 }
 
 fn once() -> u32 {
@@ -83,10 +103,26 @@ impl Control {
         Some(fault)
     }
 
+    /// Whether the connection breaks now, after so many statements of the submission; asked for once, it breaks once.
+    pub(crate) fn breaks(&self, request: &Request, after: usize) -> bool {
+        let mut asked = self.asked();
+        let meant = |at: &BreakAt| {
+            at.account == request.account && at.after == after && last_part(request) == Some(at.name.as_str())
+        };
+        let Some(at) = asked.breaks.iter().position(meant) else { return false };
+        asked.breaks.remove(at);
+        *asked.broken.entry(request.account.clone()).or_default() += 1;
+        true
+    }
+
     /// Whether every call of the account is answered 503 now.
     pub(crate) fn is_down(&self, account: &str) -> bool {
         of(&self.asked().down_until, account).is_some_and(|until| Instant::now() < until)
     }
+}
+
+fn last_part(request: &Request) -> Option<&str> {
+    request.name.as_deref()?.rsplit('/').next()
 }
 
 /// What was asked for this account, else for everybody.
@@ -150,10 +186,32 @@ async fn apply(api: &Api, what: &str, body: &str) -> Result<Value, String> {
         "faults" => control.asked().faults.push(read(body)?),
         "reset" => *control.asked() = Asked::default(),
         "clock" => api.statements.clock.advance(read::<Advance>(body)?.advance_seconds),
+        "break_at" => {
+            let asked: BreakAt = read(body)?;
+            control.asked().breaks.retain(|at| at.account != asked.account);
+            control.asked().breaks.push(asked);
+        }
+        "broken" => {
+            let account = read::<Account>(body)?.account;
+            return Ok(json!({ "broken": control.asked().broken.get(&account).copied().unwrap_or_default() }));
+        }
+        "submissions" => return Ok(submissions(api, &read::<Account>(body)?.account)),
         "break_connection" => return break_connection(api, &read::<Break>(body)?.statement_like).await,
         other => return Err(format!("no control named {other:?}")),
     }
     Ok(json!({}))
+}
+
+/// The submissions of an account by the last part of their names: the most statements one of them had.
+fn submissions(api: &Api, account: &str) -> Value {
+    let mut most: BTreeMap<String, usize> = BTreeMap::new();
+    for submission in api.statements.list().iter().filter(|submission| submission.request.account == account) {
+        if let Some(name) = last_part(&submission.request) {
+            let known = most.entry(name.to_owned()).or_default();
+            *known = submission.request.sqls.len().max(*known);
+        }
+    }
+    json!(most)
 }
 
 fn read<T: serde::de::DeserializeOwned>(body: &str) -> Result<T, String> {

@@ -17,6 +17,9 @@
 //! | `POST /_local/down` `{"seconds": 5}` | every call is answered 503 for so long |
 //! | `POST /_local/clock` `{"advance_seconds": 28800}` | client tokens (8 h) and statements (24 h) grow older |
 //! | `POST /_local/break_connection` `{"statement_like": "text"}` | ends the backends that run a statement containing the text; answers `{"broken": n}` |
+//! | `POST /_local/break_at` `{"account", "name": "swap", "after": 3}` | the next submission of a batch whose name ends so loses its connection after so many statements: 0 before the first, all of them before COMMIT, one more in the answer to COMMIT |
+//! | `POST /_local/broken` `{"account"}` | how many connections that broke: `{"broken": n}` |
+//! | `POST /_local/submissions` `{"account"}` | the most statements of the submissions of each name, by its last part: `{"swap": 12, …}` |
 //! | `POST /_local/reset` `{}` | faults, delays and counts as at the start |
 //! | `GET /_local/calls` | `{"DescribeStatement": 12, …}` since the start |
 //!

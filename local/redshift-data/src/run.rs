@@ -119,12 +119,18 @@ impl Runner<'_> {
             self.command(self.isolation.begin()).await?;
             self.block = true;
             for index in 0..count {
+                self.breaks(index).await;
                 if let Err(failure) = self.part(index).await {
                     self.rollback().await;
                     return Err(failure);
                 }
             }
-            return self.commit().await;
+            self.breaks(count).await;
+            self.commit().await?;
+            if self.engine.control.breaks(&self.submission.request, count + 1) {
+                return Err(Failure::connection_lost("An I/O error occurred while sending to the backend."));
+            }
+            return Ok(());
         }
         let mut first = None;
         for index in 0..count {
@@ -136,6 +142,17 @@ impl Runner<'_> {
             }
         }
         first.map_or(Ok(()), Err)
+    }
+
+    /// Ends the backend here, if a test asked for it; what comes next finds its connection gone.
+    async fn breaks(&self, after: usize) {
+        if self.engine.control.breaks(&self.submission.request, after) {
+            let ended =
+                self.database.journal.query("SELECT pg_terminate_backend($1, 5000)", &[&self.session.pid]).await;
+            if let Err(failure) = ended {
+                tracing::error!(%failure, "a connection that a test asked to break didn't");
+            }
+        }
     }
 
     /// Runs one statement and writes down how it went.

@@ -26,7 +26,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use jiff::Timestamp;
 use serde_json::Value;
+use tidemark_domain::cursor::CURSORS;
 use tidemark_domain::id::{DatasetName, PartitionName};
+use tidemark_domain::job::JOBS;
 use tidemark_domain::update::{Change, Condition, Item, Key, Update};
 use tidemark_engine::Ports;
 use tidemark_engine::ports::{
@@ -49,7 +51,7 @@ pub enum Effect<'a> {
     Record(&'a str, bool),
     /// A statement: `submit <last part of its name>`, such as `submit stage`.
     Submit(&'a str),
-    /// An object of the control bucket: `put <its name without numbers>`.
+    /// An object of the control bucket: `put manifest`, else `put <its name up to the first dash or dot>`.
     Put(&'a str),
     /// Any other call, by its own name: `send`, `hide`, `give back`, `dead letter`, `publish`, `alert`, `cancel`.
     Call(&'static str),
@@ -62,6 +64,7 @@ impl fmt::Display for Effect<'_> {
             Self::Record(phase, false) => write!(f, "record {phase}"),
             Self::Record(phase, true) => write!(f, "record {phase} statement"),
             Self::Submit(what) => write!(f, "submit {what}"),
+            Self::Put(key) if key.starts_with("manifest/") => f.write_str("put manifest"),
             Self::Put(key) => {
                 let name = key.rsplit('/').next().unwrap_or(key);
                 let name = name.split(['-', '.']).next().unwrap_or(name);
@@ -80,9 +83,21 @@ impl<'a> Effect<'a> {
             return Self::Write("release");
         }
         if !first.key.sk.starts_with("PARTITION#") {
-            return Self::Write(if first.key.sk.starts_with("BATCH#") { "story" } else { "dataset" });
+            return Self::Write(match (first.key.pk.as_str(), first.key.sk.split('#').next()) {
+                (_, Some("BATCH")) => "story",
+                (CURSORS, _) => "cursor",
+                (JOBS, _) => "job",
+                _ if sets("mode") && sets("why") => "halt",
+                _ if sets("mode") => "resume",
+                _ if sets("probe_at") => "probe",
+                _ if sets("watermark") || first.changes.contains(&Change::Remove("watermark")) => "watermark",
+                _ => "dataset",
+            });
         }
         if first.changes.iter().any(|change| matches!(change, Change::Add("marked", _))) {
+            if sets("unresolved") {
+                return Self::Write("heal");
+            }
             let replayed = first
                 .conditions
                 .iter()

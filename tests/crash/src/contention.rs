@@ -16,8 +16,9 @@ use tidemark_kit::story::View;
 use tidemark_kit::{Dataset, Partition, Settings, World, orders};
 use tidemark_local::wait_until;
 
-use crate::lane::{COMES_BACK_SECONDS, wake};
+use crate::lane::COMES_BACK_SECONDS;
 use crate::plan::now;
+use crate::wake::wake;
 
 /// Messages kept on their way, each in a group of its own, so that the queue holds none of them back.
 const AT_ONCE: u64 = 16;

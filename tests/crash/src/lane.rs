@@ -1,99 +1,146 @@
 //! A lane: a stack of its own in which points are tried one after the other, always on the same partition, which grows.
 
-use std::process::Command;
+use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use tidemark_kit::state::{Item, Queue};
 use tidemark_kit::story::View;
 use tidemark_kit::{Dataset, Partition, Settings, World, orders};
-use tidemark_local::wait_until;
 
-use crate::plan::{Action, At, Fired, Plan, now};
-use crate::points::{Point, Way};
+use crate::oracle::{Before, Seen};
+use crate::plan::{Fired, Plan, now};
+use crate::play::Play;
+use crate::points::Point;
 use crate::report::Row;
 use crate::scenario::Scenario;
+use crate::trial;
+use crate::wake::{is_quiet, wake};
 
-/// How long anything may take that is waited for: a killed function costs its time-out, and points are tried side by side.
-const PATIENCE: Duration = Duration::from_mins(2);
 /// Messages of functions that were killed before they said how long come back so soon; the template's time is minutes.
 pub(crate) const COMES_BACK_SECONDS: u32 = 12;
-/// What is due later than this, with nothing on its way, only sweep brings back.
-const FAR: Duration = Duration::from_secs(30);
-/// What is overdue for so long, with nothing on its way, waits for sweep's schedule alone.
-const LATE: Duration = Duration::from_secs(2);
-/// How often, and how far apart, queues have to be empty until nothing is on its way.
-const LOOKS: u32 = 4;
-const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
+/// Seconds a lock outlasts rebuild's time-out.
+const LEASE_MARGIN_SECONDS: u32 = 2;
+/// Days of the year that lanes use.
+const DAYS: u32 = 28;
+
+/// The datasets of lanes: guards have as much patience as by default, waiting for locks is over as soon as may be, and sweep
+/// looks at every day.
+pub(crate) fn definitions() -> String {
+    let definitions = Settings::default().definitions;
+    let definitions = definitions.replace("patience = \"2s\"", "patience = \"15m\"");
+    let definitions = definitions.replace("load_window = \"30m\"", "load_window = \"1m\"");
+    definitions.replace("lookback = \"3d\"", "lookback = \"3660d\"")
+}
 
 pub(crate) struct Lane {
-    world: World,
-    plan: Plan,
-    day: Partition,
-    used: i64,
-    days: u32,
+    pub(crate) world: World,
+    pub(crate) plan: Plan,
+    day: RefCell<Partition>,
+    /// Numbers given away: each names a file and the rows in it.
+    used: Cell<i64>,
+    days: Cell<u32>,
 }
 
 /// What was seen while a point healed.
 #[derive(Debug, Default)]
-struct Healing {
-    woken: bool,
-    found: String,
+pub(crate) struct Healing {
+    pub(crate) woken: bool,
+    pub(crate) found: String,
     /// Of the last kill.
-    failed_at: Duration,
+    pub(crate) failed_at: Duration,
+    /// When it was parked, where it was: a wrong file ends there, what follows is its owner's.
+    parked_at: Option<Duration>,
+}
+
+impl Healing {
+    /// After a failure then, by which the work was left in that state.
+    pub(crate) fn of(found: String, failed_at: Duration) -> Self {
+        Self { found, failed_at, ..Self::default() }
+    }
+
+    /// From the last failure to the state in which it was to end.
+    pub(crate) fn seconds(&self) -> f64 {
+        self.parked_at.unwrap_or_else(now).saturating_sub(self.failed_at).as_secs_f64()
+    }
 }
 
 impl Lane {
     /// A stack with a partition that was built once. `timeout_seconds` is rebuild's.
     pub(crate) async fn open(timeout_seconds: u32) -> Result<Self> {
-        let settings =
-            Settings { rebuild_timeout_seconds: timeout_seconds, lease_margin_seconds: 2, ..Settings::default() };
+        let settings = Settings {
+            definitions: definitions(),
+            rebuild_timeout_seconds: timeout_seconds,
+            lease_margin_seconds: LEASE_MARGIN_SECONDS,
+            ..Settings::default()
+        };
         let world = World::with(&settings).await?;
         for queue in [Queue::Events, Queue::Partitions] {
             world.come_back_after(queue, COMES_BACK_SECONDS).await?;
         }
+        // Sweep runs when it is needed. The first time it makes its cursors, which is no point of any scenario.
+        world.stack.unschedule().await?;
+        world.sweep().await?;
         let plan = Plan::of(&world)?;
-        let mut lane = Self { world, plan, day: Dataset::Orders.day("2026-11-01"), used: 0, days: 0 };
+        let day = RefCell::new(Dataset::Orders.day("2026-11-01"));
+        let lane = Self { world, plan, day, used: Cell::new(0), days: Cell::new(0) };
         lane.fresh_day().await?;
         Ok(lane)
     }
 
-    async fn fresh_day(&mut self) -> Result<()> {
-        self.days += 1;
-        self.day = Dataset::Orders.day(&format!("2026-11-{:02}", self.days));
-        self.used += 1;
-        let first = orders::orders(self.used * 1_000, 50);
-        self.world.put_orders(&self.day.file("first.parquet"), &first).await?;
-        self.world.wait_true(&self.day).await?;
-        self.world.wait_quiet(&self.day).await
+    pub(crate) fn day(&self) -> Partition {
+        self.day.borrow().clone()
+    }
+
+    pub(crate) async fn fresh_day(&self) -> Result<()> {
+        let days = self.days.get() + 1;
+        self.days.set(days);
+        let day = Dataset::Orders.day(&format!("2026-{:02}-{:02}", 1 + days / DAYS, 1 + days % DAYS));
+        let first = orders::orders(self.number() * 1_000, 50);
+        self.world.put_orders(&day.file("first.parquet"), &first).await?;
+        *self.day.borrow_mut() = day;
+        self.until_true().await?;
+        self.until_quiet().await
+    }
+
+    fn number(&self) -> i64 {
+        self.used.set(self.used.get() + 1);
+        self.used.get()
+    }
+
+    /// Sets the scene; what was before it.
+    pub(crate) async fn play(&self, scenario: Scenario) -> Result<(Play<'_>, Before)> {
+        if scenario.wants_fresh_day() {
+            self.fresh_day().await?;
+        }
+        let number = self.number();
+        let margin = Duration::from_secs(u64::from(LEASE_MARGIN_SECONDS));
+        let play = Play::new(&self.world, &self.plan, self.day(), scenario, number, margin);
+        play.before().await?;
+        let fence = self.item().await?.number("fence");
+        Ok((play, Before { fence, landed: self.world.landed(&self.day()).await?.len() }))
     }
 
     /// The effects a scenario makes when nothing goes wrong, in their order.
-    pub(crate) async fn trace(&mut self, scenario: Scenario) -> Result<Vec<String>> {
-        self.used += 1;
-        let landed = self.landed().await?;
-        self.prelude(scenario).await?;
+    pub(crate) async fn trace(&self, scenario: Scenario) -> Result<Vec<String>> {
+        let (play, before) = self.play(scenario).await?;
+        if let Some((at, action)) = play.ahead() {
+            self.plan.arm(&[(&at, action)])?;
+        }
         self.plan.start_trace()?;
-        scenario.begin(&self.world, &self.day, self.used).await?;
-        if scenario == Scenario::Parked {
-            self.world.wait_parked(&self.day).await?;
-            self.world.wait_quiet(&self.day).await?;
-        } else {
-            self.until_true(landed, &mut Healing::default()).await?;
-        }
+        play.begin().await?;
+        let view = self.until_right(&play, &before, &mut Healing::default()).await?;
+        self.until_quiet().await?;
         let effects = self.plan.end_trace()?;
-        if scenario == Scenario::Parked {
-            Scenario::heal(&self.world, &self.day, self.used).await?;
-            self.until_true(landed, &mut Healing::default()).await?;
-        }
-        scenario.go_on(&self.world).await?;
-        self.world.wait_quiet(&self.day).await?;
+        play.go_on().await?;
+        Seen::of(&self.world, &self.day(), view, &before).await?.is_right(scenario.copies_again())?;
+        self.plan.disarm()?;
         Ok(effects)
     }
 
     /// Tries a point; a partition that ended wrong is left behind for another.
-    pub(crate) async fn run(&mut self, point: &Point) -> Row {
-        let row = match self.tried(point).await {
+    pub(crate) async fn run(&self, point: &Point) -> Row {
+        let row = match trial::of(self, point).await {
             Ok(row) => return row,
             Err(error) => Row::wrong(point, format!("{error:#}")),
         };
@@ -104,234 +151,73 @@ impl Lane {
         row
     }
 
-    async fn tried(&mut self, point: &Point) -> Result<Row> {
-        self.used += 1;
-        let before = self.world.item(&self.day).await?.context("the partition has no item")?;
-        let landed = self.landed().await?;
-        let mut healing = Healing::default();
-        match &point.way {
-            Way::Kill(kills) => self.kill(point.scenario, kills, &mut healing).await?,
-            Way::Stop(at) => return self.zombie(point, at, &before, landed).await,
-            Way::BreakCopy => self.break_copy(&mut healing).await?,
-            Way::BreakSwap => self.break_swap(&mut healing).await?,
-            Way::LoseAnswer => {
-                self.world.redshift_loses_answer("BatchExecuteStatement", "InternalServerException").await?;
-                Scenario::Late.begin(&self.world, &self.day, self.used).await?;
-                healing = Healing { failed_at: now(), found: "the answer is lost".to_owned(), ..Healing::default() };
-            }
-        }
-        if point.scenario == Scenario::Parked {
-            let parked = || async { Ok(self.item().await?.parked().map(|(kind, _)| kind.to_owned())) };
-            let kind = self.wait("to be parked", parked).await?;
-            ensure!(kind == "duplicate_keys", "it is parked as {kind}");
-            let seconds = since(healing.failed_at);
-            Scenario::heal(&self.world, &self.day, self.used).await?;
-            let view = self.until_true(landed, &mut healing).await?;
-            return self.row(point, &before, landed, &view, &healing, seconds).await;
-        }
-        let view = self.until_true(landed, &mut healing).await?;
-        let seconds = since(healing.failed_at);
-        self.row(point, &before, landed, &view, &healing, seconds).await
-    }
-
-    /// Kills as often as there are points; one that isn't met any more, since nothing was left to do, is no failure.
-    async fn kill(&mut self, scenario: Scenario, kills: &[At], healing: &mut Healing) -> Result<()> {
-        self.prelude(scenario).await?;
-        self.plan.arm(&kills.iter().map(|at| (at, Action::Kill)).collect::<Vec<_>>())?;
-        scenario.begin(&self.world, &self.day, self.used).await?;
-        for (index, at) in kills.iter().enumerate() {
-            let fired = self.wait_fired(index + 1, &at.to_string()).await?;
-            healing.failed_at = fired.at;
-            if index == 0 {
-                healing.found = state_of(&self.item().await?);
-                scenario.go_on(&self.world).await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// What a scenario needs to have happened before: a function that was killed at a certain point.
-    async fn prelude(&mut self, scenario: Scenario) -> Result<()> {
-        let Some((moment, effect)) = scenario.prelude() else { return Ok(()) };
-        let at = At { effect: effect.to_owned(), number: 1, moment };
-        self.plan.arm(&[(&at, Action::Kill)])?;
-        Scenario::Late.begin(&self.world, &self.day, self.used).await?;
-        self.wait_fired(1, &format!("killed {at}")).await?;
-        self.plan.disarm()
-    }
-
-    /// A worker that stands still longer than its lease, while another takes over, and then goes on.
-    async fn zombie(&mut self, point: &Point, at: &At, before: &Item, landed: usize) -> Result<Row> {
-        self.plan.arm(&[(at, Action::Stop)])?;
-        point.scenario.begin(&self.world, &self.day, self.used).await?;
-        let stopped = self.wait_fired(1, &at.to_string()).await?;
-        let mut healing = Healing { found: state_of(&self.item().await?), ..Healing::default() };
-        // A function is ended at its time-out, and so before its lease is over; a zombie needs a clock that is wrong.
-        self.world.end_lease(&self.day).await?;
-        let view = self.until_true(landed, &mut healing).await?;
-        let seconds = since(stopped.at);
-        let pid = stopped.pid.to_string();
-        let continued = Command::new("kill").args(["-CONT", &pid]).status()?;
-        ensure!(continued.success(), "the zombie, process {pid}, was gone before it could go on");
-        self.world.wait_quiet(&self.day).await?;
-        let after = self.until_true(landed, &mut healing).await?;
-        ensure!(after.landed == view.landed, "something landed after the zombie went on: {:?}", after.landed);
-        self.row(point, before, landed, &after, &healing, seconds).await
-    }
-
-    async fn break_copy(&mut self, healing: &mut Healing) -> Result<()> {
-        self.world.slow_copy(6).await?;
-        Scenario::Late.begin(&self.world, &self.day, self.used).await?;
-        let loading = || async { Ok(Some(self.item().await?).filter(Item::is_loading)) };
-        let item = self.wait("a COPY to run", loading).await?;
-        let batch = item.0["batch"]["id"].as_str().context("no batch is in progress")?;
-        let broken = || async { Ok(Some(self.world.break_connection(batch).await?).filter(|broken| *broken > 0)) };
-        self.wait("its statement to run, and break", broken).await?;
-        *healing = Healing { found: state_of(&item), failed_at: now(), woken: false };
-        self.world.slow_copy(0).await
-    }
-
-    async fn break_swap(&mut self, healing: &mut Healing) -> Result<()> {
-        let blocker = self.world.hold_swaps().await?;
-        Scenario::Late.begin(&self.world, &self.day, self.used).await?;
-        let swapping = || async { Ok(Some(self.item().await?).filter(Item::is_swapping)) };
-        let item = self.wait("a swap to run", swapping).await?;
-        let broken = || async { Ok(Some(self.world.break_waiting_statements().await?).filter(|broken| *broken > 0)) };
-        self.wait("the swap to wait for its lock, and break", broken).await?;
-        *healing = Healing { found: state_of(&item), failed_at: now(), woken: false };
-        Ok(blocker.batch_execute("COMMIT").await?)
-    }
-
-    async fn wait_fired(&self, count: usize, what: &str) -> Result<Fired> {
+    pub(crate) async fn until_fired(&self, play: &Play<'_>, count: usize, what: &str) -> Result<Fired> {
         let fired = || async {
-            wake(&self.world, &self.day).await?;
-            Ok(self.plan.fired().into_iter().nth(count - 1))
+            if let Some(fired) = self.plan.fired().into_iter().nth(count - 1) {
+                return Ok(Some(fired));
+            }
+            play.meanwhile(&self.item().await?).await?;
+            self.wake(play).await?;
+            Ok(None)
         };
-        self.wait(&format!("a function to be {what}"), fired).await
+        self.until(&format!("a function to be {what}"), fired).await
     }
 
-    /// Waits until the partition is at rest and true, and more has landed than before, or just as much.
-    async fn until_true(&self, landed: usize, healing: &mut Healing) -> Result<View> {
-        let woken = std::cell::Cell::new(false);
+    /// Lets sweep run, where nothing else is left.
+    pub(crate) async fn wake(&self, play: &Play<'_>) -> Result<bool> {
+        if play.may_be_hurried() { wake(&self.world, &self.day()).await } else { Ok(false) }
+    }
+
+    /// Waits until the partition is at rest and true, what the scenario is about has happened, and as much has landed as has to.
+    pub(crate) async fn until_right(&self, play: &Play<'_>, before: &Before, healing: &mut Healing) -> Result<View> {
+        let least = before.landed + usize::from(play.scenario.lands());
+        let (woken, parked_at) = (Cell::new(healing.woken), Cell::new(healing.parked_at));
         let probe = || async {
-            if !self.item().await?.rests() {
-                woken.set(wake(&self.world, &self.day).await? || woken.get());
+            let item = self.item().await?;
+            if item.parked().is_some() && parked_at.get().is_none() {
+                parked_at.set(Some(now()));
+            }
+            play.meanwhile(&item).await?;
+            if !item.rests() {
+                woken.set(self.wake(play).await? || woken.get());
                 return Ok(None);
             }
-            Ok(self.world.view(&self.day).await?.filter(View::is_true).filter(|view| view.landed.len() > landed))
+            let view = self.world.view(&self.day()).await?.filter(View::is_true);
+            let Some(view) = view.filter(|view| view.landed.len() >= least) else { return Ok(None) };
+            Ok(play.over().await?.then_some(view))
         };
-        let view = self.wait("the target to hold the rows of its files", probe).await?;
-        healing.woken |= woken.get();
+        let view = self.until("the target to hold the rows of its files", probe).await?;
+        (healing.woken, healing.parked_at) = (woken.get(), parked_at.get());
         Ok(view)
     }
 
-    async fn wait<T, F: Future<Output = Result<Option<T>>>>(&self, what: &str, probe: impl FnMut() -> F) -> Result<T> {
-        match wait_until(&format!("{}: {what}", self.day), PATIENCE, probe).await {
-            Ok(value) => Ok(value),
-            Err(error) => Err(error.context(self.world.diagnosis(&self.day).await)),
-        }
+    async fn until_true(&self) -> Result<View> {
+        self.until("its rows", || async { Ok(self.world.view(&self.day()).await?.filter(View::is_true)) }).await
     }
 
-    async fn item(&self) -> Result<Item> {
-        self.world.item(&self.day).await?.context("the partition has no item")
+    pub(crate) async fn until_quiet(&self) -> Result<()> {
+        self.until("the queues to be empty", || async { Ok(is_quiet(&self.world).await?.then_some(())) }).await
     }
 
-    async fn landed(&self) -> Result<usize> {
-        Ok(self.world.landed(&self.day).await?.len())
-    }
-
-    /// Everything that must hold beside rows and rest, and what is told of the point.
-    async fn row(
+    pub(crate) async fn until<T, F: Future<Output = Result<Option<T>>>>(
         &self,
-        point: &Point,
-        before: &Item,
-        landed: usize,
-        view: &View,
-        healing: &Healing,
-        seconds: f64,
-    ) -> Result<Row> {
-        let fences: Vec<i64> = view.landed.iter().map(|landed| landed.fence).collect();
-        ensure!(fences.windows(2).all(|pair| pair[0] < pair[1]), "a fence stands twice in the ledger: {fences:?}");
-        let new = &view.landed[landed..];
-        for landed in new {
-            let copies = self.world.copies(&landed.batch).await?;
-            ensure!(copies == 1 || point.may_copy_again(), "batch {} was loaded {copies} times", landed.batch);
-        }
-        let last = new.last().context("nothing landed")?;
-        let recovered = self.world.recovered_from(&self.day, &last.batch).await?;
-        if point.ends_before_swap() {
-            ensure!(recovered.as_deref() == Some("before commit"), "no swap was sent, but it is told as {recovered:?}");
-        }
-        let takes = view.item.number("fence") - before.number("fence");
-        let same = new.len() == 1 && last.fence == before.number("fence") + 1;
-        let mut recovery = match (takes, same) {
-            (1, _) => "nothing to continue: one take in all".to_owned(),
-            (takes, true) => format!("continued: take {takes} ended the batch of the first"),
-            (takes, false) => format!(
-                "{takes} takes, {} batch(es) landed, the last of take {}",
-                new.len(),
-                last.fence - before.number("fence")
-            ),
-        };
-        if healing.woken {
-            recovery.push_str(", woken by sweep");
-        }
-        Ok(Row {
-            scenario: point.scenario.name(),
-            point: point.to_string(),
-            found: recovered.unwrap_or_else(|| healing.found.clone()),
-            recovery,
-            seconds: Some(seconds),
-            problem: None,
-        })
+        what: &str,
+        probe: impl FnMut() -> F,
+    ) -> Result<T> {
+        self.world.wait(what, &self.day(), probe).await
+    }
+
+    pub(crate) async fn item(&self) -> Result<Item> {
+        self.world.item(&self.day()).await?.context("the partition has no item")
     }
 
     /// At the end: nothing is left in any queue, nothing was given up, and what was true still is.
     pub(crate) async fn close(&self) -> Result<()> {
-        self.world.wait_quiet(&self.day).await?;
-        let view = self.world.view(&self.day).await?.context("the partition has no item")?;
-        ensure!(view.is_true(), "{} isn't true any more: {:#}", self.day, view.item.0);
+        self.until_quiet().await?;
+        let view = self.world.view(&self.day()).await?.context("the partition has no item")?;
+        ensure!(view.is_true(), "{} isn't true any more: {:#}", self.day(), view.item.0);
         let dead = self.world.depth(Queue::EventsDlq).await? + self.world.depth(Queue::PartitionsDlq).await?;
         ensure!(dead == 0, "{dead} messages were given up");
         Ok(())
     }
-}
-
-/// Where nothing but sweep's wake is left, does what the schedule would do within minutes: cuts short the five minutes until
-/// the partition is due, and lets sweep run.
-pub(crate) async fn wake(world: &World, day: &Partition) -> Result<bool> {
-    let Some(item) = world.item(day).await?.filter(|item| !item.rests()) else { return Ok(false) };
-    let due = Duration::from_millis(u64::try_from(item.number("due_at")).unwrap_or(0));
-    let (far, over) = (due > now() + FAR, due + LATE < now());
-    if !(far || over) {
-        return Ok(false);
-    }
-    // Asked several times: a message that is just being handed out is counted nowhere.
-    for _ in 0..LOOKS {
-        if world.depth(Queue::Events).await? + world.depth(Queue::Partitions).await? > 0 {
-            return Ok(false);
-        }
-        tokio::time::sleep(BETWEEN_LOOKS).await;
-    }
-    if far {
-        world.make_due(day).await?;
-    }
-    world.sweep().await?;
-    Ok(true)
-}
-
-/// What the item tells of a worker that is dead, in the words of the four states.
-fn state_of(item: &Item) -> String {
-    let state = match item.phase() {
-        None if item.rests() => "at rest",
-        None => "not taken",
-        Some("fencing" | "listing") => "before staging",
-        Some("staging") => "during staging",
-        Some(_) => "before commit",
-    };
-    state.to_owned()
-}
-
-fn since(then: Duration) -> f64 {
-    now().saturating_sub(then).as_secs_f64()
 }

@@ -9,20 +9,24 @@
 
 mod contention;
 mod lane;
+mod oracle;
 mod plan;
+mod play;
 mod points;
 mod report;
 mod scenario;
+mod trial;
+mod wake;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Result, ensure};
 use clap::Parser;
-use futures::future::{join_all, try_join_all};
+use futures::future::{join_all, try_join, try_join_all};
 use tidemark_kit::LocalCloud;
 use tidemark_local::{Options, workspace_root};
 
@@ -47,14 +51,17 @@ struct Arguments {
     /// Only points that have this in their name, such as `twice`, `late file`, `submit swap`, `stopped`
     #[arg(long, default_value = "")]
     only: String,
+    /// Only tell the effects that scenarios make, and the points that would be tried
+    #[arg(long)]
+    list: bool,
     /// Stacks side by side
-    #[arg(long, default_value_t = 6)]
+    #[arg(long, default_value_t = 10)]
     lanes: usize,
     /// Instead: sixteen invocations at once on one table, with random kills, for a minute
     #[arg(long)]
     contention: bool,
     /// With --contention: how long, in seconds
-    #[arg(long, default_value_t = 60)]
+    #[arg(long, default_value_t = 100)]
     seconds: u64,
     /// With --contention: the seed of an earlier run
     #[arg(long)]
@@ -87,23 +94,33 @@ async fn crash(arguments: &Arguments) -> Result<bool> {
         return Ok(true);
     }
     let began = Instant::now();
-    let mut lanes = try_join_all((0..arguments.lanes.max(1)).map(|_| Lane::open(TIMEOUT_SECONDS))).await?;
-    let mut zombies = Lane::open(ZOMBIE_TIMEOUT_SECONDS).await?;
-    let traces = traces(&mut lanes).await?;
+    let (mut lanes, zombies) = open(arguments.lanes.max(1)).await?;
+    let traces = traces(&lanes, &zombies).await?;
     let not_met = points::not_met(&traces)?;
-    println!("effects that no scenario makes: {}", not_met.join(", "));
-    let (mut ordinary, mut stopped) = points(&traces)?;
-    for points in [&mut ordinary, &mut stopped] {
-        points.retain(|point| format!("{} {point}", point.scenario.name()).contains(&arguments.only));
+    if !not_met.is_empty() {
+        println!("effects that no scenario makes: {}", not_met.join(", "));
     }
-    println!("{} points in {} lanes", ordinary.len() + stopped.len(), lanes.len() + 1);
-    let (ordinary, stopped) = (Mutex::new(ordinary), Mutex::new(stopped));
-    let mut all: Vec<_> = lanes.iter_mut().map(|lane| (lane, &ordinary)).collect();
-    all.push((&mut zombies, &stopped));
+    let (ordinary, stopped) = points(&traces, &statements(&lanes).await?);
+    let chosen = |points: Vec<Point>| {
+        let mut points: VecDeque<Point> = points.into();
+        points.retain(|point| format!("{} {point}", point.scenario.name()).contains(&arguments.only));
+        Mutex::new(points)
+    };
+    let (ordinary, stopped) = (chosen(ordinary), chosen(stopped));
+    println!("{} points in {} lanes", length(&ordinary) + length(&stopped), lanes.len() + 1);
+    if arguments.list {
+        while let Some(point) = next(&ordinary).or_else(|| next(&stopped)) {
+            println!("{:<15} {point}", point.scenario.name());
+        }
+        return Ok(not_met.is_empty());
+    }
+    let mut all: Vec<_> = lanes.iter().map(|lane| (lane, &ordinary)).collect();
+    all.push((&zombies, &stopped));
     let rows = join_all(all.into_iter().map(|(lane, points)| work(lane, points))).await;
     let rows: Vec<Row> = rows.into_iter().flatten().collect();
     let mut closed = true;
-    for lane in lanes.iter().chain([&zombies]) {
+    lanes.push(zombies);
+    for lane in &lanes {
         if let Err(error) = lane.close().await {
             println!("at the end: {error:#}");
             closed = false;
@@ -113,40 +130,78 @@ async fn crash(arguments: &Arguments) -> Result<bool> {
     report::write(&path, &rows, &figures, &not_met)?;
     println!("report: {}, {:.0} s", path.display(), began.elapsed().as_secs_f64());
     println!("{}", figures.line());
-    Ok(closed && figures.points > 0 && figures.right == figures.points)
+    Ok(closed && not_met.is_empty() && figures.points > 0 && figures.right == figures.points)
 }
 
-/// The effects of each scenario, run in peace, side by side.
-async fn traces(lanes: &mut [Lane]) -> Result<Vec<(Scenario, Vec<String>)>> {
-    let mut traces = Vec::new();
-    for scenarios in Scenario::ALL.chunks(lanes.len()) {
-        let traced = scenarios.iter().zip(lanes.iter_mut()).map(async |(scenario, lane)| {
-            let effects =
-                lane.trace(*scenario).await.with_context(|| format!("{} failed in peace", scenario.name()))?;
-            println!("{}: {}", scenario.name(), effects.join(" > "));
-            anyhow::Ok((*scenario, effects))
-        });
-        traces.extend(try_join_all(traced).await?);
-    }
+/// Ordinary lanes, and the one of zombies.
+async fn open(lanes: usize) -> Result<(Vec<Lane>, Lane)> {
+    let zombies = Lane::open(ZOMBIE_TIMEOUT_SECONDS);
+    let lanes = try_join_all((0..lanes).map(|_| Lane::open(TIMEOUT_SECONDS)));
+    try_join(lanes, zombies).await
+}
+
+/// The effects of each scenario, run in peace, side by side, in the order of the scenarios.
+async fn traces(lanes: &[Lane], zombies: &Lane) -> Result<Vec<(Scenario, Vec<String>)>> {
+    let left: Mutex<VecDeque<Scenario>> = Mutex::new(Scenario::ALL.into());
+    let overtaken: Mutex<VecDeque<Scenario>> = Mutex::new([Scenario::Overtaken].into());
+    let all = lanes.iter().map(|lane| (lane, &left)).chain([(zombies, &overtaken)]);
+    let traced = all.map(async |(lane, left)| {
+        let mut traced = Vec::new();
+        while let Some(scenario) = next(left) {
+            match lane.trace(scenario).await {
+                Ok(effects) => {
+                    println!("{}: {}", scenario.name(), effects.join(" > "));
+                    traced.push((scenario, effects));
+                }
+                Err(error) => println!("{} failed in peace: {error:#}", scenario.name()),
+            }
+        }
+        traced
+    });
+    let mut traces: Vec<_> = join_all(traced).await.into_iter().flatten().collect();
+    ensure!(traces.len() == Scenario::ALL.len() + 1, "a scenario failed in peace; so no point was tried");
+    traces.sort_unstable();
     Ok(traces)
 }
 
-/// The points of ordinary lanes, those that take longest first, and those of zombies.
-fn points(traces: &[(Scenario, Vec<String>)]) -> Result<(VecDeque<Point>, VecDeque<Point>)> {
-    let (_, late) = traces.first().context("no scenario was traced")?;
-    let mut ordinary = points::twice(Scenario::Late, late);
-    let mut once = points::of_traces(traces);
-    once.reverse();
-    ordinary.extend(once);
-    let other = [Way::BreakCopy, Way::BreakSwap, Way::LoseAnswer];
-    ordinary.extend(other.map(|way| Point { scenario: Scenario::Late, way }));
-    Ok((ordinary.into(), points::zombies(Scenario::Late, late).into()))
+/// How many statements each submission has at most, by its name.
+async fn statements(lanes: &[Lane]) -> Result<BTreeMap<String, usize>> {
+    let mut most = BTreeMap::new();
+    for lane in lanes {
+        for (name, statements) in lane.world.submissions().await? {
+            let known = most.entry(name).or_default();
+            *known = statements.max(*known);
+        }
+    }
+    Ok(most)
 }
 
-async fn work(lane: &mut Lane, points: &Mutex<VecDeque<Point>>) -> Vec<Row> {
-    let next = || points.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+/// The points of ordinary lanes, those that take longest first, and those of the lane of zombies.
+fn points(traces: &[(Scenario, Vec<String>)], statements: &BTreeMap<String, usize>) -> (Vec<Point>, Vec<Point>) {
+    let late = traces.iter().find(|(scenario, _)| *scenario == Scenario::Late).map_or(&[][..], |(_, late)| late);
+    let (overtaken, once): (Vec<Point>, Vec<Point>) =
+        points::of_traces(traces).into_iter().partition(|point| point.scenario == Scenario::Overtaken);
+    let mut ordinary = points::twice(Scenario::Late, late);
+    ordinary.extend(once.into_iter().rev());
+    ordinary.extend(points::broken(traces, statements));
+    let other = [Way::BreakCopy, Way::BreakSwap, Way::LoseAnswer];
+    ordinary.extend(other.map(|way| Point { scenario: Scenario::Late, way }));
+    let mut stopped = points::zombies(Scenario::Late, late);
+    stopped.extend(overtaken);
+    (ordinary, stopped)
+}
+
+fn next<T>(left: &Mutex<VecDeque<T>>) -> Option<T> {
+    left.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+}
+
+fn length<T>(left: &Mutex<VecDeque<T>>) -> usize {
+    left.lock().unwrap_or_else(PoisonError::into_inner).len()
+}
+
+async fn work(lane: &Lane, points: &Mutex<VecDeque<Point>>) -> Vec<Row> {
     let mut rows = Vec::new();
-    while let Some(point) = next() {
+    while let Some(point) = next(points) {
         let row = lane.run(&point).await;
         println!("{}", row.line());
         rows.push(row);

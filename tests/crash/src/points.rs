@@ -7,7 +7,7 @@
 #[expect(unreachable_pub, reason = "its own crate exports it")]
 mod names;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use anyhow::{Result, ensure};
@@ -30,7 +30,9 @@ pub(crate) enum Way {
     Kill(Vec<At>),
     /// It stands still there until another has done its work, and then goes on.
     Stop(At),
-    /// The connection of a COPY breaks.
+    /// Redshift's connection breaks in a submission of this name, after so many of its statements.
+    Break { name: String, after: usize },
+    /// The connection of a COPY breaks while it loads.
     BreakCopy,
     /// The connection of a swap breaks while it waits for a lock.
     BreakSwap,
@@ -53,6 +55,7 @@ impl fmt::Display for Point {
                 write!(f, "killed {}", kills.join(", then "))
             }
             Way::Stop(at) => write!(f, "stopped {at}"),
+            Way::Break { name, after } => write!(f, "connection broken in {name} after {after}"),
             Way::BreakCopy => f.write_str("connection broken during COPY"),
             Way::BreakSwap => f.write_str("connection broken during the swap"),
             Way::LoseAnswer => f.write_str("answer lost after a submission"),
@@ -70,7 +73,11 @@ impl Point {
 
     /// A COPY that failed is made again.
     pub(crate) fn may_copy_again(&self) -> bool {
-        self.way == Way::BreakCopy
+        match &self.way {
+            Way::BreakCopy => true,
+            Way::Break { name, .. } => name == "stage",
+            _ => self.scenario.copies_again(),
+        }
     }
 }
 
@@ -90,6 +97,23 @@ pub(crate) fn of_traces(traces: &[(Scenario, Vec<String>)]) -> Vec<Point> {
             }
         }
         known.extend(effects.iter().cloned());
+    }
+    points
+}
+
+/// Redshift's connection, broken in each submission at each of its statements: before the first, between them, before COMMIT
+/// and in its answer. `statements` tells how many each submission has; it is tried in the first scenario that makes it.
+pub(crate) fn broken(traces: &[(Scenario, Vec<String>)], statements: &BTreeMap<String, usize>) -> Vec<Point> {
+    let mut points = Vec::new();
+    let mut known = BTreeSet::new();
+    for (scenario, effects) in traces {
+        for name in effects.iter().filter_map(|effect| effect.strip_prefix("submit ")) {
+            if known.insert(name) {
+                let places = 0..=statements.get(name).copied().unwrap_or_default() + 1;
+                let way = |after| Way::Break { name: name.to_owned(), after };
+                points.extend(places.map(|after| Point { scenario: *scenario, way: way(after) }));
+            }
+        }
     }
     points
 }

@@ -1,18 +1,6 @@
 //! What is going on when a function is killed: each scenario makes the functions do effects that none before it made.
 
-use anyhow::{Context, Result, ensure};
-use serde_json::json;
-use tidemark_kit::state::{Item, Queue};
-use tidemark_kit::{Partition, World, orders};
-
 use crate::plan::Moment;
-
-/// Rows of each file.
-const ROWS: usize = 20;
-/// Longer than rebuild may work: it hands itself on.
-const LONG_COPY_SECONDS: u32 = 12;
-/// Long enough to put another file meanwhile.
-const COPY_SECONDS: u32 = 2;
 
 /// What is going on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,11 +19,54 @@ pub(crate) enum Scenario {
     Woken,
     /// A file that fails verification: alert and park. A right one in its place heals it.
     Parked,
+    /// A file that COPY refuses: its errors are asked for, then as above.
+    Refused,
+    /// Most rows are gone: held for a quarter of an hour. A message that comes meanwhile is put off.
+    PutOff,
+    /// Somebody else's lock outlasts the load window: the blocker is named, the swap cancelled, and tried again.
+    Blocked,
+    /// The swap landed, its worker died, and Redshift doesn't know the statement any more: fencing finds that it landed.
+    Forgotten,
+    /// Results aren't kept any more: what was staged is counted again.
+    Recounted,
+    /// Listing takes longer than an invocation may: how far it got is put down.
+    ListedInParts,
+    /// The target is gone: the dataset is halted, and goes on by itself once it is back.
+    Halted,
+    /// The dataset is retired while there is work, and comes back.
+    Retired,
+    /// The partition's item was restored from a backup: Redshift knows more than it.
+    Restored,
+    /// No event tells of a file: sweep's look finds it.
+    Unheard,
+    /// A message nobody can read.
+    Unreadable,
+    /// A worker that another has overtaken goes on.
+    Overtaken,
 }
 
 impl Scenario {
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Late, Self::Fenced, Self::HandedOff, Self::MarkedAgain, Self::Replayed, Self::Woken, Self::Parked];
+    /// Those of ordinary lanes, in the order in which effects are theirs.
+    pub(crate) const ALL: [Self; 18] = [
+        Self::Late,
+        Self::Fenced,
+        Self::HandedOff,
+        Self::MarkedAgain,
+        Self::Replayed,
+        Self::Woken,
+        Self::Parked,
+        Self::Refused,
+        Self::PutOff,
+        Self::Blocked,
+        Self::Forgotten,
+        Self::Recounted,
+        Self::ListedInParts,
+        Self::Halted,
+        Self::Retired,
+        Self::Restored,
+        Self::Unheard,
+        Self::Unreadable,
+    ];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -46,68 +77,43 @@ impl Scenario {
             Self::Replayed => "replayed",
             Self::Woken => "woken",
             Self::Parked => "parked",
+            Self::Refused => "refused",
+            Self::PutOff => "put off",
+            Self::Blocked => "blocked",
+            Self::Forgotten => "forgotten",
+            Self::Recounted => "recounted",
+            Self::ListedInParts => "listed in parts",
+            Self::Halted => "halted",
+            Self::Retired => "retired",
+            Self::Restored => "restored",
+            Self::Unheard => "unheard",
+            Self::Unreadable => "unreadable",
+            Self::Overtaken => "overtaken",
         }
     }
 
-    /// Where a function has to be killed before this begins.
-    pub(crate) fn prelude(self) -> Option<(Moment, &'static str)> {
+    /// Where a worker on a late file has to be killed before this begins.
+    pub(crate) fn killed_before(self) -> Option<(Moment, &'static str)> {
         match self {
             Self::Fenced => Some((Moment::Before, "submit swap")),
-            Self::Woken => Some((Moment::After, "mark")),
+            Self::Forgotten => Some((Moment::After, "submit swap")),
+            Self::Woken | Self::Retired => Some((Moment::After, "mark")),
             _ => None,
         }
     }
 
-    /// Sets it going; `n` is a number nobody used in this partition.
-    pub(crate) async fn begin(self, world: &World, day: &Partition, n: i64) -> Result<()> {
-        let rows = orders::orders(n * 1_000, ROWS);
-        let file = file(day, n);
-        match self {
-            Self::Late => world.put_orders(&file, &rows).await,
-            Self::Fenced => drop_staging(world, day).await,
-            Self::Woken => Ok(()),
-            Self::HandedOff => {
-                world.slow_copy(LONG_COPY_SECONDS).await?;
-                world.put_orders(&file, &rows).await
-            }
-            Self::MarkedAgain => {
-                world.slow_copy(COPY_SECONDS).await?;
-                world.put_orders(&file, &rows).await?;
-                let loading = || async { Ok(world.item(day).await?.filter(Item::is_loading)) };
-                world.wait("a COPY to run", day, loading).await?;
-                world.put_orders(&day.file(&format!("{n}-again.parquet")), &orders::orders(n * 1_000 + 500, ROWS)).await
-            }
-            Self::Replayed => {
-                let replay = json!({ "version": 1, "dataset": "orders", "partition": day.name(), "reason": "killed on purpose" });
-                world.send(Queue::Partitions, &replay.to_string()).await
-            }
-            Self::Parked => world.put_orders(&file, &[rows.as_slice(), &rows].concat()).await,
-        }
+    /// Whether it needs a partition of which little is there yet.
+    pub(crate) fn wants_fresh_day(self) -> bool {
+        self == Self::PutOff
     }
 
-    /// What is done once the first kill was seen, or in a run without kills once it is on its way.
-    pub(crate) async fn go_on(self, world: &World) -> Result<()> {
-        match self {
-            Self::HandedOff | Self::MarkedAgain => world.slow_copy(0).await,
-            _ => Ok(()),
-        }
+    /// Whether a COPY fails after it has loaded, so that it has to be made again.
+    pub(crate) fn copies_again(self) -> bool {
+        self == Self::Halted
     }
 
-    /// Only for [`Self::Parked`]: puts right what was wrong.
-    pub(crate) async fn heal(world: &World, day: &Partition, n: i64) -> Result<()> {
-        world.put_orders(&file(day, n), &orders::orders(n * 1_000, ROWS)).await
+    /// Whether a batch lands from its beginning to its end.
+    pub(crate) fn lands(self) -> bool {
+        !matches!(self, Self::Forgotten | Self::Unreadable | Self::Overtaken)
     }
-}
-
-/// Drops what the batch in progress has staged.
-async fn drop_staging(world: &World, day: &Partition) -> Result<()> {
-    let item = world.item(day).await?.context("the partition has no item")?;
-    let batch = item.0["batch"]["id"].as_str().context("no batch is in progress")?;
-    let dropped = world.drop_staging(batch).await?;
-    ensure!(dropped == 1, "batch {batch} had {dropped} staging tables");
-    Ok(())
-}
-
-fn file(day: &Partition, n: i64) -> String {
-    day.file(&format!("{n}.parquet"))
 }

@@ -1,12 +1,10 @@
 //! What goes wrong on purpose: killed functions, a slow or silent Redshift.
 
+use std::collections::BTreeMap;
 use std::process::Command;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
-use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
-use aws_sdk_dynamodb::types::AttributeValue;
-use aws_sdk_sqs::types::QueueAttributeName;
+use aws_sdk_s3::types::NotificationConfiguration;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -54,6 +52,31 @@ impl World {
         self.redshift_fault("faults", fault).await
     }
 
+    /// Breaks the connection of the next submission of this name, by its last part, such as `swap`, after so many of its
+    /// statements: 0 is before the first, all of them before COMMIT, one more in the answer to COMMIT.
+    pub async fn break_at(&self, name: &str, after: usize) -> Result<()> {
+        self.redshift_fault("break_at", json!({ "name": name, "after": after })).await
+    }
+
+    /// How many connections were broken by [`break_at`](Self::break_at).
+    pub async fn broken(&self) -> Result<u64> {
+        let answer = self.control("broken", &json!({ "account": self.stack.account() })).await?;
+        answer["broken"].as_u64().context("it isn't told how many connections were broken")
+    }
+
+    /// The submissions so far by the last part of their names, with the most statements one of them had.
+    pub async fn submissions(&self) -> Result<BTreeMap<String, usize>> {
+        let answer = self.control("submissions", &json!({ "account": self.stack.account() })).await?;
+        serde_json::from_value(answer).context("it isn't told what was submitted")
+    }
+
+    /// The next results that this world asks for aren't kept any more.
+    pub async fn redshift_forgets_results(&self, times: u32) -> Result<()> {
+        let (code, message) = ("ResourceNotFoundException", "Query does not have result. Please check query status");
+        let fault = json!({ "operation": "GetStatementResult", "code": code, "message": message, "times": times });
+        self.redshift_fault("faults", fault).await
+    }
+
     /// Breaks the connection of every running statement whose text contains this; gives how many there were.
     pub async fn break_connection(&self, part_of_text: &str) -> Result<u64> {
         let answer = self.control("break_connection", &json!({ "statement_like": part_of_text })).await?;
@@ -81,27 +104,20 @@ impl World {
         Ok(blocker)
     }
 
-    /// Ends the lease of a partition's lock before its time, as a clock that runs ahead would, and lets another worker look.
-    pub async fn end_lease(&self, partition: &Partition) -> Result<()> {
-        let update = self.dynamodb.update_item().table_name(self.stack.output("TableName")?);
-        let scope = format!("LOCK#{}#{}", partition.dataset.name(), partition.name());
-        let update = update.key("pk", AttributeValue::S(scope)).key("sk", AttributeValue::S("LOCK".to_owned()));
-        let update = update.update_expression("SET lease = :over").condition_expression("attribute_exists(holder)");
-        let over = AttributeValue::N("1".to_owned());
-        match update.expression_attribute_values(":over", over).send().await {
-            Err(error)
-                if error.as_service_error().is_some_and(UpdateItemError::is_conditional_check_failed_exception) => {}
-            ended => drop(ended.context("cannot change a lock")?),
-        }
-        self.look(partition).await
-    }
-
     /// Sends a message that asks for a look, in a group of its own: it waits for no other.
     pub async fn look(&self, partition: &Partition) -> Result<()> {
         let look = json!({
             "version": 1, "dataset": partition.dataset.name(), "partition": partition.name(), "generation": 1,
         });
         self.send_alone(Queue::Partitions, &look.to_string()).await
+    }
+
+    /// How many statements of this world wait for a lock.
+    pub async fn waiting_statements(&self) -> Result<i64> {
+        self.count(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
+        )
+        .await
     }
 
     /// Breaks the connections of all statements of this world that wait for a lock; gives how many there were.
@@ -111,11 +127,19 @@ impl World {
         Ok(self.sql.query_one(statement, &[]).await.context("cannot break connections")?.try_get(0)?)
     }
 
-    /// Makes messages that were received and not deleted come back so soon: a template's time-outs are long.
-    pub async fn come_back_after(&self, queue: Queue, seconds: u32) -> Result<()> {
-        let set = self.sqs.set_queue_attributes().queue_url(self.url(queue)?);
-        let set = set.attributes(QueueAttributeName::VisibilityTimeout, seconds.to_string());
-        set.send().await.context("cannot change a queue")?;
+    /// Takes the data bucket's notifications away, as another stack that sets its own would; gives them, to be set again.
+    pub async fn silence_bucket(&self) -> Result<NotificationConfiguration> {
+        let bucket = self.stack.data_bucket();
+        let was = self.s3.get_bucket_notification_configuration().bucket(bucket).send().await?;
+        self.notify(NotificationConfiguration::builder().build()).await?;
+        let queues = was.queue_configurations.unwrap_or_default();
+        Ok(NotificationConfiguration::builder().set_queue_configurations(Some(queues)).build())
+    }
+
+    /// Sets the data bucket's notifications.
+    pub async fn notify(&self, notifications: NotificationConfiguration) -> Result<()> {
+        let put = self.s3.put_bucket_notification_configuration().bucket(self.stack.data_bucket());
+        put.notification_configuration(notifications).send().await.context("cannot set the bucket's notifications")?;
         Ok(())
     }
 
@@ -123,30 +147,6 @@ impl World {
     pub async fn purge(&self, queue: Queue) -> Result<()> {
         self.sqs.purge_queue().queue_url(self.url(queue)?).send().await.context("cannot purge a queue")?;
         Ok(())
-    }
-
-    /// Makes what is due later due now, so that sweep wakes it without minutes of waiting.
-    pub async fn make_due(&self, partition: &Partition) -> Result<()> {
-        self.make_due_named(partition.dataset.name(), &partition.name()).await
-    }
-
-    /// The same for a partition by its name, for datasets that [`crate::Dataset`] doesn't know.
-    pub async fn make_due_named(&self, dataset: &str, partition: &str) -> Result<()> {
-        let update = self.dynamodb.update_item().table_name(self.stack.output("TableName")?);
-        let update = update.key("pk", AttributeValue::S(format!("DATASET#{dataset}")));
-        let update = update.key("sk", AttributeValue::S(format!("PARTITION#{partition}")));
-        let update =
-            update.update_expression("SET due_at = :now REMOVE not_before").condition_expression("due_at > :now");
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-        match update.expression_attribute_values(":now", AttributeValue::N(now.to_string())).send().await {
-            Ok(_) => Ok(()),
-            Err(error)
-                if error.as_service_error().is_some_and(UpdateItemError::is_conditional_check_failed_exception) =>
-            {
-                Ok(())
-            }
-            Err(error) => Err(error).context("cannot change the partition"),
-        }
     }
 
     /// `POST /_local/<path>` of the local Redshift Data API: it meets this world's account only.

@@ -3,7 +3,8 @@
 //! Demo and system tests share it. What it tells of S3, state and target it reads itself, with nobody's code but the
 //! libraries': a fault of the product can't hide in its own mirror.
 //!
-//! - [`world`]: a stack of one's own in the one cloud of the process, the operator's command, faults;
+//! - [`world`]: a stack of one's own in the one cloud of the process, the operator's command;
+//! - [`faults`], [`hurry`]: what goes wrong on purpose, and what takes hours, cut short;
 //! - [`dataset`], [`orders`], [`files`]: what is put into S3;
 //! - [`producers`]: jobs and services that write lakes, each as its calls of S3;
 //! - [`source`], [`state`], [`target`]: what is seen of S3, of table and queues, of Redshift;
@@ -12,6 +13,7 @@
 pub mod dataset;
 pub mod faults;
 pub mod files;
+pub mod hurry;
 pub mod orders;
 pub mod producers;
 pub mod source;

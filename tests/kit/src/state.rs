@@ -1,6 +1,6 @@
 //! What stands in the state table and in the queues, read with the SDK alone.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,12 +9,16 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_sqs::types::{MessageSystemAttributeName, QueueAttributeName};
 use serde_json::{Map, Value};
 
-use crate::dataset::Partition;
+use crate::dataset::{Dataset, Partition};
 use crate::world::World;
 
 /// A partition's item, as stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Item(pub Value);
+
+/// An item of the state table, put aside.
+#[derive(Debug, Clone)]
+pub struct Backup(HashMap<String, AttributeValue>);
 
 /// The stack's queues, by the name of the output that tells their URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,6 +112,55 @@ impl World {
         Ok(story["recovered_from"].as_str().map(|state| state.replace('_', " ")))
     }
 
+    /// The batches that are told as committed of a partition, by their stories.
+    pub async fn told_committed(&self, partition: &Partition) -> Result<BTreeSet<String>> {
+        let query = self.dynamodb.query().table_name(self.stack.output("TableName")?).consistent_read(true);
+        let query = query.key_condition_expression("pk = :dataset AND begins_with(sk, :batch)");
+        let query = query.expression_attribute_values(
+            ":dataset",
+            AttributeValue::S(format!("DATASET#{}", partition.dataset.name())),
+        );
+        let query = query.expression_attribute_values(":batch", AttributeValue::S("BATCH#".to_owned()));
+        let mut pages = query.into_paginator().items().send();
+        let mut batches = BTreeSet::new();
+        while let Some(item) = pages.next().await {
+            let story = object(&item.context("cannot read stories")?)?;
+            if story["partition"] == partition.name().as_str() && story["outcome"] == "committed" {
+                batches.insert(story["sk"].as_str().unwrap_or_default().trim_start_matches("BATCH#").to_owned());
+            }
+        }
+        Ok(batches)
+    }
+
+    /// A partition's item as it is now, to be put back later, as a restore from a backup would.
+    pub async fn back_up(&self, partition: &Partition) -> Result<Backup> {
+        let get = self.dynamodb.get_item().table_name(self.stack.output("TableName")?).consistent_read(true);
+        let get = get.key("pk", AttributeValue::S(format!("DATASET#{}", partition.dataset.name())));
+        let got = get.key("sk", AttributeValue::S(format!("PARTITION#{}", partition.name()))).send().await?;
+        Ok(Backup(got.item.context("there is nothing to back up")?))
+    }
+
+    /// Puts an item back.
+    pub async fn restore(&self, backup: &Backup) -> Result<()> {
+        let put = self.dynamodb.put_item().table_name(self.stack.output("TableName")?);
+        put.set_item(Some(backup.0.clone())).send().await.context("cannot put an item back")?;
+        Ok(())
+    }
+
+    /// When the lease of the partition's lock is over, in milliseconds since 1970; `None`: nobody holds it.
+    pub async fn lease(&self, partition: &Partition) -> Result<Option<u64>> {
+        let get = self.dynamodb.get_item().table_name(self.stack.output("TableName")?).consistent_read(true);
+        let scope = format!("LOCK#{}#{}", partition.dataset.name(), partition.name());
+        let get = get.key("pk", AttributeValue::S(scope)).key("sk", AttributeValue::S("LOCK".to_owned()));
+        let lock = get.send().await.context("cannot read a lock")?.item.as_ref().map(object).transpose()?;
+        Ok(lock.and_then(|lock| lock["lease"].as_u64()))
+    }
+
+    /// Whether the dataset is halted.
+    pub async fn halted(&self, dataset: Dataset) -> Result<bool> {
+        Ok(self.stored(dataset.name(), "DEFINITION").await?.is_some_and(|head| head["mode"] == "halted"))
+    }
+
     async fn stored(&self, dataset: &str, sort_key: &str) -> Result<Option<Value>> {
         let get = self.dynamodb.get_item().table_name(self.stack.output("TableName")?).consistent_read(true);
         let get = get.key("pk", AttributeValue::S(format!("DATASET#{dataset}")));
@@ -123,13 +176,22 @@ impl World {
 
     /// Messages of a queue: visible, in flight and delayed.
     pub async fn depth(&self, queue: Queue) -> Result<u64> {
-        let asked = self.sqs.get_queue_attributes().queue_url(self.url(queue)?);
-        let told = asked.attribute_names(QueueAttributeName::All).send().await.context("cannot ask a queue")?;
         let names = [
             QueueAttributeName::ApproximateNumberOfMessages,
             QueueAttributeName::ApproximateNumberOfMessagesNotVisible,
             QueueAttributeName::ApproximateNumberOfMessagesDelayed,
         ];
+        self.messages(queue, &names).await
+    }
+
+    /// Messages of a queue that were received and are not deleted: a function has them, or had them when it was killed.
+    pub async fn in_hand(&self, queue: Queue) -> Result<u64> {
+        self.messages(queue, &[QueueAttributeName::ApproximateNumberOfMessagesNotVisible]).await
+    }
+
+    async fn messages(&self, queue: Queue, names: &[QueueAttributeName]) -> Result<u64> {
+        let asked = self.sqs.get_queue_attributes().queue_url(self.url(queue)?);
+        let told = asked.attribute_names(QueueAttributeName::All).send().await.context("cannot ask a queue")?;
         let attributes = told.attributes.unwrap_or_default();
         let counts = names.iter().filter_map(|name| attributes.get(name)?.parse::<u64>().ok());
         Ok(counts.sum())

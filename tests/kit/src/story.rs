@@ -1,4 +1,4 @@
-//! Waiting for what must become true, with a deadline, and with all that helps when it doesn't.
+//! Waiting for what must become true, for as long as anything goes on, and with all that helps when it doesn't.
 
 use std::future::Future;
 use std::time::Duration;
@@ -12,8 +12,11 @@ use crate::state::{Item, Queue};
 use crate::target::{Landed, Target};
 use crate::world::World;
 
-/// How long anything may take that is waited for.
+/// How long nothing may change in a world in which something is waited for.
 pub const PATIENCE: Duration = Duration::from_mins(1);
+/// How long anything may take: ten times that. A message whose function was killed comes back after its queue's time-out, which
+/// is minutes.
+const ROUNDS: u32 = 10;
 
 /// Lines of a function's log that are told when something didn't come true.
 const LOG_LINES: usize = 25;
@@ -31,6 +34,17 @@ pub struct View {
     pub item: Item,
 }
 
+/// What changes while anything goes on.
+#[derive(Debug, PartialEq)]
+struct Standing {
+    item: Option<Item>,
+    landed: i64,
+    /// Messages that nobody has in hand.
+    waiting: u64,
+    /// Messages that a function has, or had when it was killed.
+    in_hand: u64,
+}
+
 impl View {
     /// At rest, and the target holds just the rows of the files.
     pub fn is_true(&self) -> bool {
@@ -40,15 +54,50 @@ impl View {
 
 impl World {
     /// Waits until `probe` gives a value; else the error tells all that is known of `partition`.
+    ///
+    /// On a busy machine everything takes its time. So patience is over only when in all of it nothing has changed in
+    /// partition, ledger and queues and no message is with a function; or after ten times as long.
     pub async fn wait<T, F, Fut>(&self, what: &str, partition: &Partition, probe: F) -> Result<T>
     where
         F: FnMut() -> Fut,
         Fut: Future<Output = Result<Option<T>>>,
     {
-        match wait_until(&format!("{partition}: {what}"), PATIENCE, probe).await {
-            Ok(value) => Ok(value),
-            Err(error) => Err(error.context(self.diagnosis(partition).await)),
+        self.wait_named(what, partition.dataset.name(), &partition.name(), probe).await
+    }
+
+    /// The same for a partition by its name, for datasets that [`Dataset`] doesn't know.
+    pub async fn wait_named<T, F, Fut>(&self, what: &str, dataset: &str, partition: &str, mut probe: F) -> Result<T>
+    where
+        F: FnMut() -> Fut,
+        Fut: Future<Output = Result<Option<T>>>,
+    {
+        let mut stood = self.standing(dataset, partition).await;
+        for round in 1.. {
+            let error = match wait_until(&format!("{dataset} {partition}: {what}"), PATIENCE, &mut probe).await {
+                Ok(value) => return Ok(value),
+                Err(error) => error,
+            };
+            let stands = self.standing(dataset, partition).await;
+            let goes_on = stands.as_ref().is_ok_and(|stands| stands.in_hand > 0 || Some(stands) != stood.as_ref().ok());
+            if !goes_on || round == ROUNDS {
+                return Err(error.context(self.diagnosis_named(dataset, partition).await));
+            }
+            stood = stands;
         }
+        unreachable!("the last round returns")
+    }
+
+    async fn standing(&self, dataset: &str, partition: &str) -> Result<Standing> {
+        let item = self.item_named(dataset, partition).await?;
+        let landed = "SELECT count(*) FROM tidemark.batches";
+        let landed = self.count(landed).await.unwrap_or_default(); // before `init` there is no ledger
+        let mut standing = Standing { item, landed, waiting: 0, in_hand: 0 };
+        for queue in [Queue::Events, Queue::Partitions] {
+            let in_hand = self.in_hand(queue).await?;
+            standing.in_hand += in_hand;
+            standing.waiting += self.depth(queue).await?.saturating_sub(in_hand);
+        }
+        Ok(standing)
     }
 
     /// Waits until the partition is at rest and its target holds just the rows of its files.
@@ -121,13 +170,17 @@ impl World {
 
     /// All that is known of a partition, for whoever has to find out why.
     pub async fn diagnosis(&self, partition: &Partition) -> String {
-        let item = match self.item(partition).await {
+        self.diagnosis_named(partition.dataset.name(), &partition.name()).await
+    }
+
+    async fn diagnosis_named(&self, dataset: &str, partition: &str) -> String {
+        let item = match self.item_named(dataset, partition).await {
             Ok(Some(item)) => format!("{:#}", item.0),
             Ok(None) => "none".to_owned(),
             Err(error) => format!("{error:#}"),
         };
         let depths = self.depths().await.unwrap_or_else(|error| format!("{error:#}"));
-        let mut told = vec![format!("state item of {partition}: {item}"), format!("queues: {depths}")];
+        let mut told = vec![format!("state item of {dataset} {partition}: {item}"), format!("queues: {depths}")];
         for output in ["MarkFunctionName", "RebuildFunctionName", "SweepFunctionName"] {
             let lines = match self.stack.output(output) {
                 Ok(function) => self.stack.function_logs(function).await,

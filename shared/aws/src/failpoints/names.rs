@@ -1,12 +1,14 @@
 //! Every failpoint, by the name it has in plans.
 
 /// The names of all effects, in about the order in which a partition meets them.
-pub const NAMES: [&str; 40] = [
+pub const NAMES: [&str; 43] = [
     "mark",
     "replay",
     "send",
     "wake",
-    "dataset",
+    "watermark",
+    "cursor",
+    "probe",
     "take",
     "hide",
     "record fencing statement",
@@ -21,7 +23,6 @@ pub const NAMES: [&str; 40] = [
     "record staging statement",
     "submit stage",
     "submit recount",
-    "submit loaded-files",
     "submit load-errors",
     "submit blockers",
     "record swapping statement",
@@ -40,6 +41,8 @@ pub const NAMES: [&str; 40] = [
     "park",
     "leave",
     "restored",
+    "halt",
+    "resume",
     "release",
     "dead letter",
 ];

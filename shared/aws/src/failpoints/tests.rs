@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
+use tidemark_domain::cursor::{Cursor, Task};
 use tidemark_domain::dataset::Head;
 use tidemark_domain::definition::Concurrency;
 use tidemark_domain::id::{DatasetName, Fence, Generation, PartitionId, PartitionName};
@@ -44,12 +45,21 @@ fn writes() -> Vec<Vec<Update>> {
     let ending = Ending { outcome: Outcome::GivenUp, rows: None, why: None, seen: None };
     let record = |phase| vec![writes::record(&id, &taken, &batch(phase, true))];
     assert_eq!(key.sk, "PARTITION#dt=2026-11-01");
+    let head =
+        json!({ "hash": "d", "epoch": 1, "mode": "active", "concurrency": "table", "since": 0, "by": "somebody" });
+    let head: Head = serde_json::from_value(head).unwrap();
+    let changes = vec![Change::Set("watermark", "dt=2026-11-01".into())];
+    let watermark = Update { key: Head::key(&id.dataset), conditions: vec![], changes };
     vec![
         vec![writes::mark(&id, 0, now)],
         vec![writes::replay(&id, None, true, None, now)],
         vec![writes::replay(&id, Some(Generation(1)), false, None, now)],
         vec![writes::wake(&id, now, now)],
+        vec![head.halt(&id.dataset, "why", now)],
+        vec![head.claim_probe(&id.dataset, now)],
         vec![Head::resume(&id.dataset, "somebody", now)],
+        vec![watermark],
+        vec![Cursor::new(now).store(Task::Look, Some(&id.dataset))],
         vec![writes::take(&id, &item, &listing, false, now), scope.acquire("holder", now, now)],
         record(Phase::Fencing),
         vec![writes::record_look(&id, &taken, &listing, None)],

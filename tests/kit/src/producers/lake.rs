@@ -7,11 +7,9 @@ use anyhow::{Context, Result, ensure};
 use arrow::array::{Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use parquet::arrow::ArrowWriter;
-use tidemark_local::wait_until;
 
 use super::Producer;
 use crate::state::Item;
-use crate::story::PATIENCE;
 use crate::world::World;
 
 /// The day most of them write.
@@ -118,20 +116,15 @@ impl Lake<'_> {
         found.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
     }
 
-    /// Waits until a probe gives a value; else the partition's item and the queues are told.
+    /// Waits until a probe gives a value, as [`World::wait_named`] does.
     pub(super) async fn wait<T, F, Fut>(&self, what: &str, partition: &str, probe: F) -> Result<T>
     where
         F: FnMut() -> Fut,
         Fut: Future<Output = Result<Option<T>>>,
     {
-        match wait_until(&format!("{} {partition}: {what}", self.name()), PATIENCE, probe).await {
+        match self.world.wait_named(what, self.name(), partition, probe).await {
             Ok(value) => Ok(value),
-            Err(error) => {
-                let item = self.item(partition).await?.map(|item| format!("{:#}", item.0)).unwrap_or_default();
-                let target = self.target(partition).await?.len();
-                let depths = self.world.depths().await.unwrap_or_default();
-                Err(error.context(format!("its item: {item}; rows of the target: {target}; queues: {depths}")))
-            }
+            Err(error) => Err(error.context(format!("rows of the target: {}", self.target(partition).await?.len()))),
         }
     }
 

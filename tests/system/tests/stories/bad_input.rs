@@ -1,5 +1,6 @@
 //! Messages that can't be read: each ends where somebody finds it, body unchanged, and none harms its neighbours.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use anyhow::Result;
@@ -9,12 +10,15 @@ use tidemark_kit::{Dataset, World, orders};
 
 /// Takes messages out of a queue until there are so many.
 async fn gather(world: &World, queue: Queue, count: usize) -> Result<Vec<Message>> {
-    let mut found = Vec::new();
-    let deadline = std::time::Instant::now() + tidemark_kit::PATIENCE;
-    while found.len() < count && std::time::Instant::now() < deadline {
-        found.extend(world.receive(queue).await?);
-    }
-    Ok(found)
+    let found = RefCell::new(Vec::new());
+    let probe = || async {
+        let more = world.receive(queue).await?;
+        found.borrow_mut().extend(more);
+        Ok((found.borrow().len() >= count).then_some(()))
+    };
+    let day = Dataset::Orders.day("2026-11-01");
+    world.wait(&format!("{count} messages in {queue:?}"), &day, probe).await?;
+    Ok(found.into_inner())
 }
 
 #[tokio::test]

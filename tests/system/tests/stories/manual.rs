@@ -9,8 +9,7 @@ mod blocks;
 use anyhow::{Context, Result, anyhow, ensure};
 use futures::future::try_join_all;
 use tidemark_domain::definition::{Definition, PartKind, parse};
-use tidemark_kit::{PATIENCE, Settings, World};
-use tidemark_local::wait_until;
+use tidemark_kit::{Settings, World};
 use tokio_postgres::SimpleQueryMessage;
 
 use blocks::{Files, manual};
@@ -100,14 +99,11 @@ async fn play(example: &Example) -> Result<()> {
         ensure!(rows == example.rows, "{} gives\n{rows}", example.query);
         Ok(Some(()))
     };
-    let Err(error) = wait_until(&format!("line {} of the manual", example.line), PATIENCE, probe).await else {
-        return Ok(());
-    };
     let below = definitions.iter().find_map(|definition| Some((definition, definition.source.below("lake-raw", key)?)));
     let (definition, below) = below.context("the object is below no source")?;
     let partition = definition.partition_of(below)?.name;
-    let item = world.item_named(definition.name.as_str(), partition.as_str()).await?;
-    Err(error.context(format!("{partition}: {item:?}")))
+    let what = format!("what line {} of the manual says", example.line);
+    world.wait_named(&what, definition.name.as_str(), partition.as_str(), probe).await
 }
 
 #[tokio::test]
