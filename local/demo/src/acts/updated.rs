@@ -27,7 +27,7 @@ pub(super) async fn play(stage: &Stage, teller: &mut Teller) -> Result<()> {
     world.wait("a COPY to run", &loading, loads).await?;
     teller.line(format!("{}: a COPY runs (each takes {COPY_SECONDS} s now)", loading.name()));
     world.put_orders(&waiting.file("update.parquet"), &orders::orders(5_100_000, ROWS)).await?;
-    teller.line(format!("{}: a file landed and waits behind it, orders being one lock", waiting.name()));
+    teller.line(format!("{}: a file landed too", waiting.name()));
 
     let mut stack = world.stack.clone();
     let (file, rows) = (landing.file("update.parquet"), orders::orders(5_200_000, ROWS));
