@@ -3,6 +3,7 @@
 //! **Invariant:** nothing here is async, reads a clock or the environment, does I/O or knows an SDK. What a function needs,
 //! the time included, comes in as an argument; what is to be done goes out as data.
 
+pub mod alert;
 pub mod apply;
 pub mod cursor;
 pub mod dataset;

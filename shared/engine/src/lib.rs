@@ -8,6 +8,7 @@ use jiff::SignedDuration;
 use tidemark_domain::id::StackName;
 use tidemark_domain::sql::rebuild::CopyRole;
 
+mod alerts;
 mod announce;
 pub mod apply;
 mod assertion;

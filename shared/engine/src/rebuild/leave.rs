@@ -13,7 +13,7 @@ use tidemark_domain::writes::{self, Keep};
 use super::{Answer, Next, Worker};
 use crate::Engine;
 use crate::error::Error;
-use crate::ports::{Alert, Written};
+use crate::ports::Written;
 
 /// The answer of a worker whose partition somebody else has.
 pub(crate) const OVERTAKEN: Answer = Answer::Done("overtaken");
@@ -69,7 +69,7 @@ impl Worker<'_> {
         };
         let mut alerted = self.item.alerted.clone();
         if *alert && !alerted.contains(kind) {
-            match self.alert(&format!("{kind}: {} is held back", self.seen.id), message).await {
+            match self.alert(kind, &format!("{kind}: {} is held back", self.seen.id), message).await {
                 Ok(()) => _ = alerted.insert(kind.clone()),
                 Err(error) => tracing::warn!(%error, "held all the same; the next hold tells"),
             }
@@ -89,7 +89,7 @@ impl Worker<'_> {
     async fn park(&self, kind: &str, message: &str, batch: &Batch, settlement: &Settlement) -> Result<Answer, Error> {
         let mut alerted = self.item.alerted.clone();
         if alerted.insert(kind.to_owned()) {
-            self.alert(&format!("{kind}: {} is parked", self.seen.id), message).await?;
+            self.alert(kind, &format!("{kind}: {} is parked", self.seen.id), message).await?;
         }
         let parked = step::parked(batch, kind, message);
         self.engine.publish_parked(self.seen, batch, &parked).await?;
@@ -115,8 +115,8 @@ impl Worker<'_> {
     async fn halt(&self, why: &str, keep: &Batch) -> Result<Answer, Error> {
         if self.seen.head.mode == Mode::Active {
             let subject = format!("dataset {} is halted", self.seen.id.dataset);
-            self.alert(&subject, &format!("{why}\n`tidemark doctor` finds it; it goes on by itself once mended."))
-                .await?;
+            let body = format!("{why}\n`tidemark doctor` finds it; it goes on by itself once mended.");
+            self.alert("halted", &subject, &body).await?;
         }
         let halted = self.engine.write(&[self.seen.head.halt(&self.seen.id.dataset, why, self.now())]).await?;
         tracing::error!(why, halted = matches!(halted, Written::Applied { .. }), "the dataset is halted");
@@ -165,7 +165,7 @@ impl Worker<'_> {
             "Redshift knows generation {ledger} and fence {stored}, which the state table doesn't: it was restored from a \
              backup. The partition is rebuilt."
         );
-        self.alert(&format!("restored: {}", self.seen.id), &message).await?;
+        self.alert("restored", &format!("restored: {}", self.seen.id), &message).await?;
         let mut marked = self.item.marked;
         for _ in 0..super::TAKES_AT_ONCE {
             let update = writes::restored(&self.seen.id, &self.taken, marked, ledger, stored, self.now());
@@ -194,9 +194,8 @@ impl Worker<'_> {
         }
     }
 
-    async fn alert(&self, subject: &str, body: &str) -> Result<(), Error> {
-        let subject: String = subject.chars().filter(char::is_ascii).take(100).collect();
-        self.engine.ports.announcer.alert(Alert { subject, body: body.to_owned() }).await.map_err(Error::Announce)
+    async fn alert(&self, kind: &str, subject: &str, body: &str) -> Result<(), Error> {
+        self.engine.tell(&self.seen.id, kind, subject, body).await
     }
 }
 

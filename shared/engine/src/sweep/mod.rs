@@ -16,12 +16,12 @@ mod wake;
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
+use tidemark_domain::alert::{self, Gathered};
 use tidemark_domain::cursor::{self, Cursor, Task};
 use tidemark_domain::dataset::{Head, Mode};
 use tidemark_domain::definition::Definition;
 use tidemark_domain::id::DatasetName;
 use tidemark_domain::job::Job;
-use tidemark_domain::update::Item;
 
 use crate::Engine;
 use crate::error::Error;
@@ -33,6 +33,8 @@ const SLICE: SignedDuration = SignedDuration::from_secs(20);
 const WORTH_BEGINNING: SignedDuration = SignedDuration::from_secs(10);
 /// Items read at once.
 const ITEMS_AT_ONCE: usize = 100;
+/// Cursors and counted alerts read at once.
+const NOTES_AT_ONCE: usize = 1_000;
 
 /// What sweep found and did of one dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,8 +95,14 @@ impl Engine {
                 Err(error) => tracing::error!(dataset = %hand.dataset, %error, "not swept"),
             }
         }
-        if let Err(error) = self.take_turns(&hands, deadline, &mut swept).await {
-            tracing::error!(%error, "cursors can't be read; only what is due was woken");
+        match self.notes().await {
+            Ok((cursors, gathered)) => {
+                self.tell_gathered(&gathered).await;
+                if let Err(error) = self.take_turns(&hands, &cursors, deadline, &mut swept).await {
+                    tracing::error!(%error, "cursors can't be written; the next sweep goes on");
+                }
+            }
+            Err(error) => tracing::error!(%error, "cursors can't be read; only what is due was woken"),
         }
         Ok(swept)
     }
@@ -134,8 +142,14 @@ impl Engine {
     }
 
     /// Tasks that are due, the longest due first, until the time is up.
-    async fn take_turns(&self, hands: &[Hand], deadline: Timestamp, swept: &mut [Swept]) -> Result<(), Error> {
-        let mut turns = self.turns(hands).await?;
+    async fn take_turns(
+        &self,
+        hands: &[Hand],
+        cursors: &BTreeMap<String, Cursor>,
+        deadline: Timestamp,
+        swept: &mut [Swept],
+    ) -> Result<(), Error> {
+        let mut turns = self.turns(hands, cursors).await?;
         loop {
             let now = self.ports.clock.now();
             let next = turns.iter().enumerate().filter(|(_, turn)| turn.cursor.next_at <= now);
@@ -181,28 +195,40 @@ impl Engine {
         }
     }
 
-    /// The tasks of all datasets, with their cursors; one that isn't there yet is made.
-    async fn turns<'h>(&self, hands: &'h [Hand]) -> Result<Vec<Turn<'h>>, Error> {
-        let now = self.ports.clock.now();
-        let mut stored: BTreeMap<String, Item> = BTreeMap::new();
+    /// What sweep wrote down for itself: cursors by their sort key, and alerts that were counted. What can't be read is told and
+    /// begins anew.
+    async fn notes(&self) -> Result<(BTreeMap<String, Cursor>, Vec<Gathered>), Error> {
+        let (mut cursors, mut gathered, mut after) = (BTreeMap::new(), Vec::new(), None::<String>);
         loop {
-            let after = stored.last_key_value().map(|(sk, _)| sk.clone());
-            let page = self.ports.state.items(cursor::CURSORS, cursor::PREFIX, after.as_deref(), 1_000).await?;
-            let more = page.len() == 1_000;
-            stored.extend(page);
+            let page = self.ports.state.items(cursor::CURSORS, "", after.as_deref(), NOTES_AT_ONCE).await?;
+            after = page.last().map(|(sk, _)| sk.clone());
+            let more = page.len() == NOTES_AT_ONCE;
+            for (sk, item) in page {
+                let unread = if sk.starts_with(alert::PREFIX) {
+                    Gathered::from_item(&item).map(|window| gathered.push(window)).err()
+                } else {
+                    Cursor::from_item(&item).map(|cursor| _ = cursors.insert(sk.clone(), cursor)).err()
+                };
+                if let Some(error) = unread {
+                    tracing::error!(note = sk, %error, "it can't be read");
+                }
+            }
             if !more {
-                break;
+                return Ok((cursors, gathered));
             }
         }
+    }
+
+    /// The tasks of all datasets, with their cursors; one that isn't there yet is made.
+    async fn turns<'h>(&self, hands: &'h [Hand], cursors: &BTreeMap<String, Cursor>) -> Result<Vec<Turn<'h>>, Error> {
+        let now = self.ports.clock.now();
         let looked_at = hands.iter().filter(|hand| hand.head.mode != Mode::Retired);
         let per_dataset = looked_at.map(|hand| (Task::Look, Some(hand)));
         let mut turns = Vec::new();
         for (task, hand) in per_dataset {
             let dataset = hand.map(|hand| &hand.dataset);
-            let item = stored.get(&Cursor::key(task, dataset).sk);
-            let known = item.and_then(|item| Cursor::from_item(item).ok());
-            let cursor = if let Some(cursor) = known {
-                cursor
+            let cursor = if let Some(cursor) = cursors.get(&Cursor::key(task, dataset).sk) {
+                cursor.clone()
             } else {
                 let cursor = Cursor::new(task.first_due(dataset, now));
                 self.write(&[cursor.store(task, dataset)]).await?;

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test whose world breaks fails")]
 
+mod alerts;
 mod cases;
 mod faults;
 mod guards;
