@@ -15,7 +15,7 @@ use crate::update::{Change, Item, Key, Update};
 /// The key that all cursors share.
 pub const CURSORS: &str = "SWEEP";
 /// How their sort keys begin.
-const PREFIX: &str = "CURSOR#";
+pub const PREFIX: &str = "CURSOR#";
 /// A task that failed is tried again after this long, so that it doesn't keep the others from their turn.
 pub const AFTER_A_FAILURE: SignedDuration = SignedDuration::from_mins(10);
 
