@@ -122,9 +122,10 @@ metrics! {
     REJECTED_ROWS = "RejectedRows", Count, Rebuild;
     /// Staged rows beyond the first of each business key.
     DUPLICATE_KEYS = "DuplicateKeys", Count, Rebuild;
-    /// New objects of a partition built before, written after its day, within lookback of it.
+    /// Objects that a commit brought to a partition built before, written after that was over, within lookback of it. Each is
+    /// counted once: by the commit that brought it.
     LATE_IN_WINDOW = "LateInWindow", Count, Rebuild;
-    /// The same, written when its day lay outside lookback.
+    /// The same, written when lookback didn't reach the partition any more.
     LATE_OUTSIDE_WINDOW = "LateOutsideWindow", Count, Rebuild;
     /// Share of the load window that the batch's statements have used.
     LOAD_WINDOW_USED = "LoadWindowUsed", Percent, Rebuild;
@@ -179,8 +180,6 @@ pub struct Observed {
     pub found: Option<FailureState>,
     /// That worker's last sign of life.
     pub failed_at: Option<Timestamp>,
-    /// Late objects, within and outside the window, of a listing that went on to staging.
-    pub late: (u64, u64),
     /// What the listing showed against the last one.
     pub listing: Option<Gone>,
     /// What was counted in Redshift.
@@ -200,13 +199,9 @@ pub struct Observed {
 impl Observed {
     /// Nothing yet, but what the take found of `batch`.
     pub fn at_take(found: Option<FailureState>, batch: Option<&Batch>) -> Self {
-        let sign_of_life = |batch: &Batch| {
-            batch.statement.as_ref().map_or(batch.began_at, |statement| statement.submitted_at.max(batch.began_at))
-        };
         Self {
             found,
-            failed_at: batch.filter(|_| found.is_some()).map(sign_of_life),
-            late: (0, 0),
+            failed_at: batch.filter(|_| found.is_some()).map(Batch::sign_of_life),
             listing: None,
             staged: None,
             swap: None,
@@ -363,8 +358,10 @@ fn quality(batch: &Batch, seen: &Observed) -> Vec<Measure> {
         measures.extend(loads.map(|loads| REJECTED_ROWS.count(loads.rejected_rows)));
         measures.push(DUPLICATE_KEYS.count(counts.duplicate_rows));
     }
-    let (inside, outside) = seen.late;
-    measures.extend((inside > 0).then(|| LATE_IN_WINDOW.count(inside)));
-    measures.extend((outside > 0).then(|| LATE_OUTSIDE_WINDOW.count(outside)));
+    // Until a commit the next batch would find the same objects new again.
+    let late =
+        batch.listed.as_ref().filter(|_| seen.status == "committed").map(|listed| listed.late).unwrap_or_default();
+    measures.extend((late.in_window > 0).then(|| LATE_IN_WINDOW.count(late.in_window)));
+    measures.extend((late.outside_window > 0).then(|| LATE_OUTSIDE_WINDOW.count(late.outside_window)));
     measures
 }

@@ -172,6 +172,9 @@ pub struct Batch {
     /// What was found at the last take of it, told once it commits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovered: Option<FailureState>,
+    /// The last sign of life of the first worker that died over it.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "millis::option")]
+    pub failed_at: Option<Timestamp>,
     /// Its worker left it in order: handed off, or put off. An unfinished batch without it lost its worker.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub left: bool,
@@ -256,6 +259,24 @@ pub struct Listed {
     /// When the listing was done; for reports only.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "millis::option")]
     pub at: Option<Timestamp>,
+    /// Those that are new since the last commit and came late.
+    #[serde(default, skip_serializing_if = "Late::is_none")]
+    pub late: Late,
+}
+
+/// Objects that came after their partition was over.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Late {
+    /// While lookback reached it.
+    pub in_window: u64,
+    /// When lookback didn't reach it any more.
+    pub outside_window: u64,
+}
+
+impl Late {
+    fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// A committed batch.
@@ -314,6 +335,11 @@ pub struct Holds {
 }
 
 impl Batch {
+    /// The last moment that a worker is known to have been at it.
+    pub fn sign_of_life(&self) -> Timestamp {
+        self.statement.as_ref().map_or(self.began_at, |statement| statement.submitted_at.max(self.began_at))
+    }
+
     /// Whether a swap of it was ever recorded, and so may have been submitted, whatever was seen of it since.
     pub fn swap_recorded(&self) -> bool {
         self.phase == Phase::Swapping && (self.statement.is_some() || self.attempt > 1)

@@ -95,6 +95,12 @@ pub struct Story {
     /// Kind and message, where it parked or was given up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// It rebuilt whatever the digest said: a replay, as a rule.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub forced: bool,
+    /// The last sign of life of the first worker that died over it.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "millis::option")]
+    pub failed_at: Option<Timestamp>,
     /// What was found of it after a worker of it had died.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovered_from: Option<FailureState>,
@@ -151,6 +157,7 @@ pub fn close_committed(id: &PartitionId, committed: &Committed) -> Update {
         Change::Set("inventory", committed.inventory.as_str().into()),
         Change::Set("ended_at", committed.committed_at.as_millisecond().into()),
         Change::Set("expires_at", (committed.committed_at + KEPT_FOR).as_second().into()),
+        Change::Remove("why"),
     ];
     Update { key: key(&id.dataset, committed.batch), conditions: vec![], changes }
 }
@@ -173,6 +180,7 @@ pub fn close(id: &PartitionId, batch: &Batch, ending: Ending<'_>, now: Timestamp
         ("listed_at", batch.listed.as_ref().and_then(|listed| listed.at)),
         ("staged_at", batch.verified.as_ref().map(|verified| verified.staged_at)),
         ("swap_at", swap.map(|statement| statement.submitted_at)),
+        ("failed_at", batch.failed_at),
     ];
     changes.extend(times.into_iter().filter_map(|(name, at)| Some(Change::Set(name, at?.as_millisecond().into()))));
     if let Some(listed) = &batch.listed {
@@ -185,6 +193,7 @@ pub fn close(id: &PartitionId, batch: &Batch, ending: Ending<'_>, now: Timestamp
     changes.extend(ending.why.map(|why| Change::Set("why", why.into())));
     let recovered = batch.recovered.and_then(|state| serde_json::to_value(state).ok());
     changes.extend(recovered.map(|state| Change::Set("recovered_from", state)));
+    changes.extend(batch.forced.then(|| Change::Set("forced", true.into())));
     let counts = counts(batch, ending.seen);
     if !counts.is_empty() {
         changes.push(Change::Set("counts", Value::Object(counts.into_iter().map(|(n, v)| (n, v.into())).collect())));
@@ -196,6 +205,10 @@ pub fn close(id: &PartitionId, batch: &Batch, ending: Ending<'_>, now: Timestamp
 fn counts(batch: &Batch, seen: Option<&Observed>) -> BTreeMap<String, u64> {
     let mut counts: Vec<(&str, Option<u64>)> =
         vec![("source_rows", batch.listed.as_ref().and_then(|listed| listed.rows))];
+    if let Some(listed) = &batch.listed {
+        counts.push(("late_in_window", Some(listed.late.in_window)));
+        counts.push(("late_outside_window", Some(listed.late.outside_window)));
+    }
     if let Some(verified) = &batch.verified {
         counts.push(("staged_rows", Some(verified.staged_rows)));
         counts.push(("rejected_rows", Some(verified.rejected_rows)));
@@ -236,10 +249,11 @@ mod tests {
         let batch: Batch = serde_json::from_value(json!({
             "id": "01936000-0000-7000-8000-000000000001", "fence": 4, "covers": 3, "phase": "swapping", "attempt": 1,
             "definition": "d", "epoch": 1, "began_at": 1_000, "statement_timeout_seconds": 1_800, "spent_seconds": 9,
-            "listed": { "digest": "abc", "inventory": "inventory/1/", "objects": 2, "bytes": 99, "rows": 5, "at": 2_000 },
+            "listed": { "digest": "abc", "inventory": "inventory/1/", "objects": 2, "bytes": 99, "rows": 5, "at": 2_000,
+                "late": { "in_window": 1, "outside_window": 1 } },
             "statement": { "token": "t", "submitted_at": 4_000 },
             "verified": { "staged_rows": 5, "rejected_rows": 0, "duplicate_rows": 0, "staged_at": "1970-01-01T00:00:03Z" },
-            "recovered": "before_commit",
+            "recovered": "before_commit", "failed_at": 4_500, "forced": true,
         }))
         .unwrap();
         let id = PartitionId {

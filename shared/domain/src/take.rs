@@ -178,7 +178,8 @@ fn take(view: &View<'_>, permission: Permission, probe: bool, id: BatchId) -> Ta
         && (stuck || can_continue(batch, view))
     {
         let recovered = found.or(batch.recovered);
-        let batch = Batch { recovered, left: false, ..batch.clone() };
+        let failed_at = batch.failed_at.or_else(|| found.map(|_| batch.sign_of_life()));
+        let batch = Batch { recovered, failed_at, left: false, ..batch.clone() };
         return Take { batch, unresolved: item.unresolved, permission, found, stuck, probe };
     }
     let unresolved = item.swap_may_be_out();
@@ -233,6 +234,7 @@ fn begin(view: &View<'_>, unresolved: bool, id: BatchId) -> Batch {
         statement: None,
         verified: None,
         recovered: None,
+        failed_at: None,
         left: false,
     }
 }

@@ -171,6 +171,7 @@ fn plain_batch(batch: Batch) -> Batch {
         spent_seconds: 0,
         left: false,
         recovered: None,
+        failed_at: None,
         statement: batch.statement.map(|statement| Statement { submitted_at: MARKED, ..statement }),
         verified: batch.verified.map(|verified| Verified { staged_at: MARKED, ..verified }),
         ..batch

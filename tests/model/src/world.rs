@@ -8,7 +8,7 @@ use tidemark_domain::id::{
     BatchId, DatasetName, DefinitionHash, Digest, Epoch, Fence, Generation, PartitionId, PartitionName,
 };
 use tidemark_domain::invariants::Broken;
-use tidemark_domain::partition::{Batch, Committed, Listed, PartitionItem, Phase};
+use tidemark_domain::partition::{Batch, Committed, Late, Listed, PartitionItem, Phase};
 use tidemark_domain::update::Update;
 use tidemark_domain::writes::Taken;
 
@@ -47,7 +47,15 @@ impl Files {
     /// What a listing of them records.
     pub fn listed(self) -> Listed {
         let objects = self.objects();
-        Listed { digest: self.digest(), inventory: String::new(), objects, bytes: objects, rows: None, at: None }
+        Listed {
+            digest: self.digest(),
+            inventory: String::new(),
+            objects,
+            bytes: objects,
+            rows: None,
+            at: None,
+            late: Late::default(),
+        }
     }
 
     /// Whether a COPY of this inventory would miss an object.

@@ -7,8 +7,10 @@
 //! - [`rebuild`]: the transactions of a batch: fence, stage, swap.
 //! - [`lookup`]: what is asked outside of them.
 //! - [`survey`]: what apply asks before it changes anything.
+//! - [`arrivals`]: when files came.
 //! - [`rows`]: the results, typed.
 
+pub mod arrivals;
 mod copy;
 mod count;
 pub mod identifier;

@@ -297,7 +297,7 @@ impl<'a> Reader<'a> {
         Self { what, fields: row.iter() }
     }
 
-    fn wrong(&self, column: &str, expected: &'static str, found: Field) -> RowError {
+    pub(super) fn wrong(&self, column: &str, expected: &'static str, found: Field) -> RowError {
         RowError::Type { what: self.what, column: column.to_owned(), expected, found }
     }
 

@@ -209,6 +209,7 @@ fn everything() -> Vec<Batch> {
     csv.role = CopyRole::Default;
     csv.region = Some("eu-west-1".into());
     let mut all = installs();
+    all.push(super::arrivals::arrivals(&StackName::new("tidemark").unwrap(), &definition(ORDERS).name).unwrap());
     all.extend(batches(&Born::of(definition(ORDERS), day()), Some(&source())));
     all.extend(batches(&Born::of(definition(ORDERS), day()).after(900), None));
     all.extend(batches(&Born::of(definition(EVENTS), hostile()).after(900), Some(&csv)));

@@ -6,7 +6,7 @@ use tidemark_domain::definition::Definition;
 use tidemark_domain::id::Digest;
 use tidemark_domain::inventory::{Entry, digest, manifest_entries, part_digest};
 use tidemark_domain::lateness::{Arrival, arrival};
-use tidemark_domain::partition::Listed;
+use tidemark_domain::partition::{Late, Listed};
 use tidemark_domain::partition_value::Partition;
 use tidemark_domain::verify::SourceCounts;
 
@@ -52,8 +52,6 @@ pub struct Whole {
     pub missing: (u64, Option<String>),
     /// Objects that can't be read from an archive, and one of them.
     pub archived: (u64, Option<String>),
-    /// Objects that are new since the previous inventory and came late: within lookback, and outside it.
-    pub late: (u64, u64),
 }
 
 #[derive(Default, Serialize, Deserialize)]
@@ -70,7 +68,7 @@ struct Progress {
     missing: (u64, Option<String>),
     archived: (u64, Option<String>),
     #[serde(default)]
-    late: (u64, u64),
+    late: Late,
 }
 
 impl Progress {
@@ -115,13 +113,9 @@ pub async fn build(listing: &Listing<'_>, has_time: &(dyn Fn() -> bool + Sync)) 
         bytes: progress.bytes,
         rows,
         at: None,
-    };
-    Ok(Built::Whole(Box::new(Whole {
-        listed,
-        missing: progress.missing,
-        archived: progress.archived,
         late: progress.late,
-    })))
+    };
+    Ok(Built::Whole(Box::new(Whole { listed, missing: progress.missing, archived: progress.archived })))
 }
 
 async fn add(
@@ -143,8 +137,8 @@ async fn add(
         if known.is_none() && listing.previous.is_some() {
             match arrival(listing.definition, listing.partition, entry.modified) {
                 Arrival::InTime => {}
-                Arrival::InWindow => progress.late.0 += 1,
-                Arrival::OutsideWindow => progress.late.1 += 1,
+                Arrival::InWindow => progress.late.in_window += 1,
+                Arrival::OutsideWindow => progress.late.outside_window += 1,
             }
         }
         entry.rows = known.and_then(|known| known.rows);

@@ -47,9 +47,6 @@ impl Worker<'_> {
             }
         }
         self.observed.listing = Some(gone);
-        if matches!(next, Next::Enter(_)) {
-            self.observed.late = whole.late;
-        }
         match &next {
             Next::Confirm { .. } => tracing::info!(objects, "unchanged since the last commit"),
             Next::Settle { settlement: Settlement::Hold { until, .. }, .. } => {

@@ -134,3 +134,23 @@ async fn a_busy_lock_and_a_replay_are_counted() {
     world.engine().rebuild(Work { body: &replay, receipt: None, deadline }).await;
     assert!((once(&world, measure::MANUAL_REPLAYS) - 1.0).abs() < f64::EPSILON);
 }
+
+#[tokio::test]
+async fn a_late_file_is_counted_once_by_the_commit_that_brings_it() {
+    let mut world = World::new(&TOML.replace("key =", "lookback = \"7d\"\nkey =")).await;
+    world.put(&format!("{LONG_AGO}/a.csv"), "1\n").await;
+    world.rest("first load").await;
+    // A row that is there twice parks the partition, each time that something is tried with it.
+    world.put(&format!("{LONG_AGO}/late.csv"), "2\n2\n").await;
+    world.rest("parked").await;
+    world.put(&format!("{LONG_AGO}/later.csv"), "3\n").await;
+    world.rest("parked again").await;
+    assert_eq!(world.telemetry.values(measure::PARKS).len(), 2);
+    assert!(world.telemetry.values(measure::LATE_OUTSIDE_WINDOW).is_empty(), "nothing of it is in the target yet");
+    world.put(&format!("{LONG_AGO}/late.csv"), "2\n").await;
+    world.rest("built").await;
+    assert!((once(&world, measure::LATE_OUTSIDE_WINDOW) - 2.0).abs() < f64::EPSILON);
+    world.put(&format!("{LONG_AGO}/late.csv"), "2\n").await;
+    world.rest("put again as it was").await;
+    once(&world, measure::LATE_OUTSIDE_WINDOW);
+}
