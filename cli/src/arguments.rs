@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::lateness::Lateness;
 use crate::status::Status;
 
 const EXIT_CODES: &str = "\
@@ -47,6 +48,7 @@ pub(crate) enum Command {
     /// Tell how a partition stands, and what happens next
     Show(Show),
     Status(Status),
+    Lateness(Lateness),
 }
 
 #[derive(Debug, Args)]

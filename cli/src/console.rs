@@ -18,6 +18,11 @@ pub(crate) const FAINT: Style = Style::new().dimmed();
 /// Ends any of them.
 pub(crate) const PLAIN: Reset = Reset;
 
+/// The columns of the terminal that standard output is; 80 where it is none.
+pub(crate) fn width() -> usize {
+    terminal_size::terminal_size_of(io::stdout()).map_or(80, |(width, _)| usize::from(width.0))
+}
+
 /// Prints a result.
 pub(crate) fn print(text: &str) -> io::Result<()> {
     let mut out = anstream::stdout().lock();

@@ -12,6 +12,7 @@ mod exit;
 mod explain;
 mod file;
 mod init;
+mod lateness;
 mod moment;
 mod replay;
 mod show;
@@ -48,6 +49,7 @@ fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         Command::Apply(arguments) => wait_for(apply::run(arguments)),
         Command::Replay(arguments) => wait_for(replay::run(arguments)),
         Command::Show(arguments) => wait_for(show::run(arguments)),
+        Command::Lateness(arguments) => wait_for(lateness::run(arguments)),
         Command::Status(arguments) => wait_for(status::run(arguments)),
     }
 }

@@ -20,6 +20,7 @@ pub mod layout;
 pub mod lock;
 pub mod measure;
 pub mod message;
+pub mod month;
 pub mod object_key;
 pub mod partition;
 pub mod partition_value;

@@ -87,7 +87,7 @@ fn values(definition: &Definition, text: &str) -> Result<Vec<PartitionValue>, Ba
             None if n == 0 && !text.contains('=') => text,
             None => return Err(shape()),
         };
-        let bad = |why| BadRange::Value { part: part.name.to_string(), text: text.to_owned(), why };
+        let bad = |why| BadRange::Value { part: part.name.clone(), text: text.to_owned(), why };
         values.push(part.read_encoded(text).map_err(bad)?);
     }
     Ok(values)

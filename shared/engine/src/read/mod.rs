@@ -4,6 +4,8 @@
 
 pub mod datasets;
 pub mod gauges;
+pub mod lateness;
+pub mod partitions;
 pub mod stories;
 
 use crate::error::Error;

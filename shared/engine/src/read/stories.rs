@@ -75,7 +75,7 @@ pub async fn of_batch(ports: &Ports, dataset: &DatasetName, batch: BatchId) -> R
 }
 
 /// The stories of batches born from `from` on and before `until`, oldest first.
-async fn between(
+pub async fn between(
     ports: &Ports,
     dataset: &DatasetName,
     from: Timestamp,
