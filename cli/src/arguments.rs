@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::lateness::Lateness;
+use crate::report::Report;
 use crate::status::Status;
 
 const EXIT_CODES: &str = "\
@@ -49,6 +50,7 @@ pub(crate) enum Command {
     Show(Show),
     Status(Status),
     Lateness(Lateness),
+    Report(Report),
 }
 
 #[derive(Debug, Args)]

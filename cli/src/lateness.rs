@@ -10,11 +10,11 @@ use tidemark_domain::id::DatasetName;
 use tidemark_domain::lateness::{Arrivals, Delays, Month};
 use tidemark_engine::read::lateness::{LatenessError, by_inventories, by_ledger};
 
-use crate::cloud::{Cloud, unavailable};
+use crate::cloud::{Cloud, Known};
 use crate::console;
 use crate::exit::{Failure, Outcome};
 
-pub(crate) use plot::{BUCKETS, length};
+pub(crate) use plot::histogram;
 
 /// The windows whose catch is told.
 pub(crate) const WINDOWS: [SignedDuration; 7] = [
@@ -74,9 +74,7 @@ pub(crate) struct Told<'a> {
 /// Shows it.
 pub(crate) async fn run(arguments: &Lateness) -> Result<Outcome, Failure> {
     let cloud = Cloud::connect().await?;
-    let dataset = DatasetName::new(&arguments.dataset).map_err(|error| Failure::Usage(error.to_string()))?;
-    let head = cloud.head(&dataset).await?;
-    let definition = cloud.definition(&dataset, &head).await?;
+    let Known { dataset, definition, .. } = cloud.dataset(&arguments.dataset).await?;
     let arrivals = arrivals(&cloud, &dataset, &definition, arguments.offline).await.map_err(|error| {
         let remedy = if arguments.offline { "" } else { "; --offline reads the inventories instead" };
         Failure::Unavailable(format!("{error}{remedy}"))
@@ -112,8 +110,7 @@ pub(crate) async fn arrivals(
     if !offline {
         return by_ledger(&cloud.ports, &cloud.config.stack, dataset, definition).await.map_err(told);
     }
-    let bucket = cloud.config.control_bucket.as_deref().ok_or("TIDEMARK_CONTROL_BUCKET is not set")?;
-    by_inventories(&cloud.ports, bucket, dataset, definition).await.map_err(told)
+    by_inventories(&cloud.ports, cloud.control_bucket(), dataset, definition).await.map_err(told)
 }
 
 /// The dataset's own window.
@@ -130,7 +127,7 @@ fn as_json(told: &Told<'_>) -> Value {
         "files": delays.objects(),
         "in_time": delays.in_time(),
         "without_time": arrivals.timeless,
-        "histogram": plot::histogram(delays),
+        "histogram": histogram(delays),
         "windows": WINDOWS.map(window),
         "lookback": lookback.map(window),
         "miss": miss,

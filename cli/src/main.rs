@@ -15,6 +15,7 @@ mod init;
 mod lateness;
 mod moment;
 mod replay;
+mod report;
 mod show;
 mod sql;
 mod status;
@@ -50,6 +51,7 @@ fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         Command::Replay(arguments) => wait_for(replay::run(arguments)),
         Command::Show(arguments) => wait_for(show::run(arguments)),
         Command::Lateness(arguments) => wait_for(lateness::run(arguments)),
+        Command::Report(arguments) => wait_for(report::run(arguments)),
         Command::Status(arguments) => wait_for(status::run(arguments)),
     }
 }

@@ -1,6 +1,6 @@
 //! `tidemark show DATASET PARTITION`
 
-mod words;
+pub(crate) mod words;
 
 use std::fmt::Write as _;
 

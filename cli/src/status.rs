@@ -1,5 +1,7 @@
 //! `tidemark status [DATASET]...`: one screen of how every dataset stands, and what somebody has to look at.
 
+mod month;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -36,6 +38,9 @@ pub(crate) struct Status {
     /// Also datasets with nothing to tell, where there are more than twenty
     #[arg(long)]
     pub(crate) all: bool,
+    /// The five measures of a month instead, such as 2026-11; of the current one where none is given
+    #[arg(long, value_name = "MONTH", num_args = 0..=1, default_missing_value = "current")]
+    pub(crate) month: Option<month::Wanted>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -61,6 +66,9 @@ struct Problem {
 pub(crate) async fn run(arguments: &Status) -> Result<Outcome, Failure> {
     let cloud = Cloud::connect().await?;
     let chosen = chosen(&cloud, &arguments.datasets).await?;
+    if let Some(month) = arguments.month {
+        return month::run(&cloud, chosen, month, arguments.json).await;
+    }
     let stands: Vec<Stand> =
         stream::iter(chosen).map(|dataset| stand(&cloud, dataset)).buffered(AT_ONCE).try_collect().await?;
     let now = cloud.ports.clock.now();
@@ -74,7 +82,8 @@ pub(crate) async fn run(arguments: &Status) -> Result<Outcome, Failure> {
     Ok(if problems.is_empty() { Outcome::Done } else { Outcome::Problems })
 }
 
-async fn chosen(cloud: &Cloud, wanted: &[String]) -> Result<Vec<Dataset>, Failure> {
+/// The datasets of these names, or all.
+pub(crate) async fn chosen(cloud: &Cloud, wanted: &[String]) -> Result<Vec<Dataset>, Failure> {
     let all = datasets::all(&cloud.ports).await.map_err(unavailable)?;
     if wanted.is_empty() {
         return Ok(all);

@@ -103,7 +103,8 @@ pub(crate) fn story(
     Story { state: state(item, now), lines, next: next(head, definition, item, settle, now) }
 }
 
-fn state(item: &PartitionItem, now: Timestamp) -> State {
+/// How a partition stands.
+pub(crate) fn state(item: &PartitionItem, now: Timestamp) -> State {
     if item.rests_parked() {
         State::Parked
     } else if item.at_rest() {

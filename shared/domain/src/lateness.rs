@@ -214,7 +214,9 @@ impl Arrivals {
     /// All months together.
     pub fn all(&self) -> Delays {
         let mut all = Delays::default();
-        self.months.values().for_each(|month| all.merge(month));
+        for month in self.months.values() {
+            all.merge(month);
+        }
         all
     }
 }

@@ -52,7 +52,9 @@ impl Figures {
     /// The figures of these stories.
     pub fn of<'s>(stories: impl IntoIterator<Item = &'s Story>) -> Self {
         let mut figures = Self::default();
-        stories.into_iter().for_each(|story| figures.add(story));
+        for story in stories {
+            figures.add(story);
+        }
         figures
     }
 

@@ -132,6 +132,12 @@ pub fn born_at(time: Timestamp) -> String {
     format!("{PREFIX}{:08x}-{:04x}-", millis >> 16, millis & 0xffff)
 }
 
+/// When a batch was born, to the millisecond, by its id.
+pub fn born(batch: BatchId) -> Timestamp {
+    let millis = i64::try_from(batch.0.as_u128() >> 80).unwrap_or(i64::MAX);
+    Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX)
+}
+
 /// How a batch's story ends.
 #[derive(Debug, Clone, Copy)]
 pub struct Ending<'a> {
@@ -283,6 +289,7 @@ mod tests {
         let keys = [born_at(at(5)), key(&orders, id(5)).sk, key(&orders, id(6)).sk, born_at(at(7))];
         assert!(keys.is_sorted(), "{keys:?}");
         assert_eq!(batch_of(&keys[1]), Some(id(5)));
+        assert_eq!(born(id(5)), at(5));
         assert_eq!(batch_of("PARTITION#dt=1"), None);
     }
 }

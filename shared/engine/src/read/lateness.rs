@@ -74,7 +74,9 @@ pub async fn by_inventories(
             }
         }
         let span = time_of(definition, &partition);
-        files.into_values().for_each(|came| arrivals.add(span, came, 1));
+        for came in files.into_values() {
+            arrivals.add(span, came, 1);
+        }
     }
     Ok(arrivals)
 }
