@@ -11,8 +11,8 @@
 -- procedures run with the rights of who calls them.
 --   secret (RedshiftSecretArn), workgroup or cluster:  the user whose name and password the secret holds
 --   RedshiftDbUser, cluster:                           that user; IAM makes its passwords
---   neither:                                           Redshift names the user after the role that calls, for the functions
---     "IAMR:<name of the role in the stack's output RebuildRoleArn>". Then operators run `init` and `apply` as users of their
+--   neither:                                           Redshift names the user after the role that calls, for rebuild and sweep
+--     "IAMR:<name of the role in the stack's output RebuildRoleArn>", in which both run then. Operators run `init` and `apply` as users of their
 --     own, and 5 is needed.
 CREATE USER tidemark PASSWORD DISABLE; -- or PASSWORD '…', the one in the secret
 

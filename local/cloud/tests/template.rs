@@ -1,7 +1,7 @@
 //! What `infra/template.yaml` and `samconfig.toml` must say, whatever else they say.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::LazyLock;
 
@@ -66,7 +66,8 @@ fn seconds(value: &Value) -> u64 {
     value.as_u64().or_else(|| value.as_str()?.parse().ok()).unwrap_or_else(|| panic!("{value} is no number of seconds"))
 }
 
-/// Every `Allow` statement of every role, those that SAM makes too, with the role's name.
+/// Every `Allow` statement of every role, those that SAM makes too, with the role's name; sweep's stand in a policy apart from
+/// its role.
 fn allowed(translated: &Value) -> Vec<(&str, &Value)> {
     fn gather<'a>(role: &'a str, statement: &'a Value, found: &mut Vec<(&'a str, &'a Value)>) {
         if let Some(branches) = statement.get("Fn::If") {
@@ -78,10 +79,16 @@ fn allowed(translated: &Value) -> Vec<(&str, &Value)> {
     }
     let mut found = Vec::new();
     for (role, properties) in resources(translated, "AWS::IAM::Role") {
-        for policy in properties["Policies"].as_array().unwrap() {
+        for policy in properties["Policies"].as_array().into_iter().flatten() {
             for statement in policy["PolicyDocument"]["Statement"].as_array().unwrap() {
                 gather(role, statement, &mut found);
             }
+        }
+    }
+    for (name, policy) in resources(translated, "AWS::IAM::Policy") {
+        assert_eq!(name, "SweepPolicy");
+        for statement in policy["PolicyDocument"]["Statement"].as_array().unwrap() {
+            gather("SweepRole", statement, &mut found);
         }
     }
     found
@@ -353,13 +360,56 @@ fn c204_the_bucket_has_one_rule_for_each_kind_of_event() {
 #[test]
 fn functions_have_roles_of_their_own() {
     let template = template();
+    let arn = |role: &str| json!({"Fn::GetAtt": [role, "Arn"]});
     for (name, function) in resources(&template.source, "AWS::Serverless::Function") {
-        let role = name.replace("Function", "Role");
-        assert_eq!(function["Role"], json!({"Fn::GetAtt": [role, "Arn"]}), "{name}");
+        let expected = match name {
+            "SweepFunction" => json!({"Fn::If": ["OwnIdentity", arn("RebuildRole"), arn("SweepRole")]}),
+            _ => arn(&name.replace("Function", "Role")),
+        };
+        assert_eq!(function["Role"], expected, "{name}");
     }
+    let policy = &template.source["Resources"]["SweepPolicy"]["Properties"]["Roles"][0];
+    let expected = json!({"Fn::If": ["OwnIdentity", {"Ref": "RebuildRole"}, {"Ref": "SweepRole"}]});
+    assert_eq!(policy, &expected, "the policy goes with the role that sweep runs in");
     for (name, role) in resources(&template.translated, "AWS::IAM::Role") {
         assert!(role.get("ManagedPolicyArns").is_none(), "{name}");
     }
+}
+
+/// rebuild and sweep own staging and fence tables together: whatever one of them may say to Redshift, and as whom, the other may.
+#[test]
+fn rebuild_and_sweep_speak_to_redshift_alike() {
+    let statements = allowed(&template().translated);
+    let of = |role: &str| -> Vec<&Value> {
+        let of_role = statements.iter().filter(|(name, _)| *name == role).map(|(_, statement)| *statement);
+        let redshift = |action: &str| action.starts_with("redshift") || action.starts_with("secretsmanager:");
+        of_role.filter(|statement| words(&statement["Action"]).iter().any(|action| redshift(action))).collect()
+    };
+    let rebuild = of("RebuildRole");
+    assert_eq!(rebuild.len(), 6, "submit, follow, and four ways to be somebody");
+    assert_eq!(rebuild, of("SweepRole"));
+}
+
+/// IAM takes 10,240 characters of policies within one role; rebuild's may hold sweep's too. Names count for 150 each.
+#[test]
+fn the_policies_of_a_role_are_no_longer_than_iam_takes() {
+    fn length(value: &Value) -> usize {
+        match value {
+            Value::Object(object) => match object.iter().next() {
+                Some((name, branches)) if name == "Fn::If" => length(&branches[1]).max(length(&branches[2])),
+                Some((name, _)) if name.starts_with("Fn::") || name == "Ref" => 150,
+                _ => object.iter().map(|(name, value)| name.len() + 4 + length(value)).sum::<usize>() + 2,
+            },
+            Value::Array(values) => values.iter().map(|value| length(value) + 1).sum::<usize>() + 2,
+            other => other.to_string().len(),
+        }
+    }
+    let mut lengths = BTreeMap::new();
+    for (role, statement) in allowed(&template().translated) {
+        *lengths.entry(if role == "SweepRole" { "RebuildRole" } else { role }).or_insert(100) += length(statement);
+    }
+    assert!(lengths["RebuildRole"] > 3_000, "{lengths:?}");
+    assert!(lengths.values().all(|length| *length < 10_240), "{lengths:?}");
 }
 
 /// What holds data outlives the stack.
@@ -387,8 +437,9 @@ fn manifests_expire_after_their_batch_and_inventories_never() {
             expire.push((rule["Prefix"].as_str().unwrap(), days.as_i64().unwrap()));
         }
     }
-    let [(prefix, days)] = expire[..] else { panic!("one rule lets objects expire: {expire:?}") };
-    assert_eq!(prefix, "manifest/");
+    let [("manifest/", days), ("rehearsal/", 7)] = expire[..] else {
+        panic!("other rules let objects expire: {expire:?}")
+    };
     assert!(days > BATCH_LIVES.as_hours() / 24, "{days} days");
 }
 
