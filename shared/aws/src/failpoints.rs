@@ -79,12 +79,16 @@ impl<'a> Effect<'a> {
     fn of_updates(updates: &'a [Update]) -> Self {
         let Some(first) = updates.first() else { return Self::Write("nothing") };
         let sets = |name: &str| first.changes.iter().any(|change| matches!(change, Change::Set(n, _) if *n == name));
+        let adds = |name: &str| first.changes.iter().any(|change| matches!(change, Change::Add(n, _) if *n == name));
         if first.key.sk == "LOCK" {
             return Self::Write("release");
         }
         if !first.key.sk.starts_with("PARTITION#") {
             return Self::Write(match (first.key.pk.as_str(), first.key.sk.split('#').next()) {
                 (_, Some("BATCH")) => "story",
+                (CURSORS, Some("ALERT")) if adds("more") => "count alert",
+                (CURSORS, Some("ALERT")) if sets("since") => "open alerts",
+                (CURSORS, Some("ALERT")) => "told alerts",
                 (CURSORS, _) => "cursor",
                 (JOBS, _) => "job",
                 _ if sets("mode") && sets("why") => "halt",
@@ -94,7 +98,7 @@ impl<'a> Effect<'a> {
                 _ => "dataset",
             });
         }
-        if first.changes.iter().any(|change| matches!(change, Change::Add("marked", _))) {
+        if adds("marked") {
             if sets("unresolved") {
                 return Self::Write("heal");
             }

@@ -1,8 +1,8 @@
 //! Contention: sixteen real invocations at once on one table, whose lock only one may hold, while files land and functions
 //! are killed at random.
 //!
-//! Right is an end at which every partition is at rest and true (no row twice, no mark lost, nobody waits for ever), and no
-//! fence stands twice in the ledger.
+//! Right is an end at which every partition is right as the oracle says (no row twice, no mark lost, nobody waits for ever), and
+//! no statement ended in a deadlock.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,11 +17,13 @@ use tidemark_kit::{Dataset, Partition, Settings, World, orders};
 use tidemark_local::wait_until;
 
 use crate::lane::COMES_BACK_SECONDS;
+use crate::oracle::{Before, Seen};
 use crate::plan::now;
-use crate::wake::wake;
 
 /// Messages kept on their way, each in a group of its own, so that the queue holds none of them back.
 const AT_ONCE: u64 = 16;
+/// So many invocations have to be seen at the same time.
+const AT_ONCE_PROCESSES: usize = 16;
 /// Partitions of the table.
 const DAYS: usize = 8;
 /// Rows of each file.
@@ -76,12 +78,17 @@ pub(crate) async fn run(seconds: u64, seed: Option<u64>, report: &Path) -> Resul
     let stopped = Instant::now();
     let views = rest(&world, &days).await?;
     figures.seconds_to_rest = stopped.elapsed().as_secs_f64();
-    for (day, view) in days.iter().zip(&views) {
-        let fences: Vec<i64> = view.landed.iter().map(|landed| landed.fence).collect();
-        ensure!(fences.windows(2).all(|pair| pair[0] < pair[1]), "{day}: a fence stands twice: {fences:?}");
+    for (day, view) in days.iter().zip(views) {
         figures.takes += view.item.number("fence");
-        figures.landed += fences.len();
+        figures.landed += view.landed.len();
+        let seen = Seen::of(&world, day, view, &Before { fence: 0, landed: 0 }).await?;
+        seen.is_right(false).with_context(|| day.to_string())?;
     }
+    let deadlocks = "SELECT count(*) FROM redshift_local.query_history WHERE error_message ILIKE '%deadlock%'";
+    let deadlocks = world.count(deadlocks).await?;
+    ensure!(deadlocks == 0, "{deadlocks} statements ended in a deadlock");
+    let processes = figures.processes;
+    ensure!(processes >= AT_ONCE_PROCESSES, "no more than {processes} invocations ran at the same time");
     let dead = world.depth(Queue::EventsDlq).await? + world.depth(Queue::PartitionsDlq).await?;
     ensure!(dead == 0, "{dead} messages were given up");
     count_log(&world, &mut figures).await?;
@@ -142,7 +149,7 @@ async fn rest(world: &World, days: &[Partition]) -> Result<Vec<View>> {
             if item.rests() {
                 return Ok(world.view(day).await?.filter(View::is_true));
             }
-            wake(world, day).await?;
+            world.wake(day).await?;
             Ok(None)
         };
         match wait_until(&format!("{day}: rest and truth"), PATIENCE, probe).await {

@@ -15,7 +15,6 @@ use crate::points::Point;
 use crate::report::Row;
 use crate::scenario::Scenario;
 use crate::trial;
-use crate::wake::{is_quiet, wake};
 
 /// Messages of functions that were killed before they said how long come back so soon; the template's time is minutes.
 pub(crate) const COMES_BACK_SECONDS: u32 = 12;
@@ -165,7 +164,7 @@ impl Lane {
 
     /// Lets sweep run, where nothing else is left.
     pub(crate) async fn wake(&self, play: &Play<'_>) -> Result<bool> {
-        if play.may_be_hurried() { wake(&self.world, &self.day()).await } else { Ok(false) }
+        if play.may_be_hurried() { self.world.wake(&self.day()).await } else { Ok(false) }
     }
 
     /// Waits until the partition is at rest and true, what the scenario is about has happened, and as much has landed as has to.
@@ -196,7 +195,7 @@ impl Lane {
     }
 
     pub(crate) async fn until_quiet(&self) -> Result<()> {
-        self.until("the queues to be empty", || async { Ok(is_quiet(&self.world).await?.then_some(())) }).await
+        self.until("the queues to be empty", || async { Ok(self.world.is_quiet().await?.then_some(())) }).await
     }
 
     pub(crate) async fn until<T, F: Future<Output = Result<Option<T>>>>(

@@ -16,7 +16,6 @@ mod points;
 mod report;
 mod scenario;
 mod trial;
-mod wake;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;

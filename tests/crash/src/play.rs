@@ -10,13 +10,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use tidemark_kit::state::{Item, Queue};
-use tidemark_kit::{Dataset, Partition, World, orders};
+use tidemark_kit::{Dataset, Order, Partition, World, orders};
 use tokio_postgres::Client;
 
 use crate::lane::definitions;
 use crate::plan::{Action, At, Moment, Plan, now};
 use crate::scenario::Scenario;
-use crate::wake::is_quiet;
 
 /// Rows of each file.
 const ROWS: usize = 20;
@@ -62,6 +61,7 @@ impl<'a> Play<'a> {
 
     /// What has happened before anything is looked at.
     pub(crate) async fn before(&self) -> Result<()> {
+        self.world.alerts_now(Dataset::Orders).await?;
         if let Some((moment, effect)) = self.scenario.killed_before() {
             let at = At { effect: effect.to_owned(), number: 1, moment };
             self.plan.arm(&[(&at, Action::Kill)])?;
@@ -80,6 +80,11 @@ impl<'a> Play<'a> {
                 self.world.restore(&backup).await
             }
             Scenario::Overtaken => self.overtake().await,
+            Scenario::ToldTogether => {
+                let other = Dataset::Orders.day(&format!("2025-{:02}-{:02}", 1 + self.n / 28 % 12, 1 + self.n % 28));
+                self.world.put_orders(&other.file("doubled.parquet"), &doubled(self.n)).await?;
+                self.world.wait_parked(&other).await.map(drop)
+            }
             _ => Ok(()),
         }
     }
@@ -114,10 +119,7 @@ impl<'a> Play<'a> {
                 });
                 world.send(Queue::Partitions, &replay.to_string()).await
             }
-            Scenario::Parked => {
-                let rows = orders::orders(self.n * 1_000, ROWS);
-                world.put_orders(&self.file(), &[rows.as_slice(), &rows].concat()).await
-            }
+            Scenario::Parked | Scenario::ToldTogether => world.put_orders(&self.file(), &doubled(self.n)).await,
             Scenario::Refused => {
                 let mut rows = orders::orders(self.n * 1_000, ROWS);
                 rows[ROWS / 2].customer = "longer than its column takes ".repeat(4);
@@ -155,7 +157,17 @@ impl<'a> Play<'a> {
         let Self { world, day, .. } = self;
         let step = self.step.get();
         let done = match (self.scenario, step) {
-            (Scenario::Parked | Scenario::Refused, 0) if item.parked().is_some() => self.put_late().await,
+            (Scenario::Parked | Scenario::Refused | Scenario::ToldTogether, 0) if item.parked().is_some() => {
+                self.put_late().await
+            }
+            (Scenario::ToldTogether, 1) if item.rests() => {
+                if world.untold_alerts(Dataset::Orders).await? == 0 {
+                    Ok(())
+                } else {
+                    world.alerts_now(Dataset::Orders).await?;
+                    return world.sweep().await;
+                }
+            }
             (Scenario::PutOff, 0) if item.held().is_some() => world.look(day).await,
             (Scenario::PutOff, 1) if self.quiet().await? => self.put("first", 600).await,
             (Scenario::Blocked, 0) if item.held().is_some() => self.unblock().await,
@@ -202,6 +214,7 @@ impl<'a> Play<'a> {
                 Ok(true)
             }
             Scenario::Overtaken => self.quiet().await,
+            Scenario::ToldTogether => Ok(self.step.get() > 1),
             Scenario::Parked | Scenario::Refused | Scenario::Halted | Scenario::Retired | Scenario::PutOff => {
                 Ok(self.step.get() > 0)
             }
@@ -215,7 +228,7 @@ impl<'a> Play<'a> {
     }
 
     async fn quiet(&self) -> Result<bool> {
-        is_quiet(self.world).await
+        self.world.is_quiet().await
     }
 
     fn file(&self) -> String {
@@ -243,7 +256,7 @@ impl<'a> Play<'a> {
 
     /// A swap that waits for somebody else's lock beyond its load window, and whose worker is dead.
     async fn block(&self) -> Result<()> {
-        *self.blocker.borrow_mut() = Some(self.world.hold_swaps().await?);
+        *self.blocker.borrow_mut() = Some(self.world.hold_target().await?);
         self.put_late().await?;
         let waits = || async {
             let swapping = self.world.item(&self.day).await?.is_some_and(|item| item.is_swapping());
@@ -288,6 +301,12 @@ impl<'a> Play<'a> {
         let fired = || async { Ok(self.plan.fired().into_iter().nth(count - 1)) };
         Ok(self.world.wait("a function to meet its failpoint", &self.day, fired).await?.pid)
     }
+}
+
+/// Rows that each stand twice.
+fn doubled(n: i64) -> Vec<Order> {
+    let rows = orders::orders(n * 1_000, ROWS);
+    [rows.as_slice(), &rows].concat()
 }
 
 /// SIGCONT.

@@ -19,6 +19,8 @@ pub(crate) enum Scenario {
     Woken,
     /// A file that fails verification: alert and park. A right one in its place heals it.
     Parked,
+    /// The same, soon after another partition of the dataset: its alert is counted, and told by sweep.
+    ToldTogether,
     /// A file that COPY refuses: its errors are asked for, then as above.
     Refused,
     /// Most rows are gone: held for a quarter of an hour. A message that comes meanwhile is put off.
@@ -47,7 +49,7 @@ pub(crate) enum Scenario {
 
 impl Scenario {
     /// Those of ordinary lanes, in the order in which effects are theirs.
-    pub(crate) const ALL: [Self; 18] = [
+    pub(crate) const ALL: [Self; 19] = [
         Self::Late,
         Self::Fenced,
         Self::HandedOff,
@@ -55,6 +57,7 @@ impl Scenario {
         Self::Replayed,
         Self::Woken,
         Self::Parked,
+        Self::ToldTogether,
         Self::Refused,
         Self::PutOff,
         Self::Blocked,
@@ -77,6 +80,7 @@ impl Scenario {
             Self::Replayed => "replayed",
             Self::Woken => "woken",
             Self::Parked => "parked",
+            Self::ToldTogether => "told together",
             Self::Refused => "refused",
             Self::PutOff => "put off",
             Self::Blocked => "blocked",

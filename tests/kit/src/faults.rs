@@ -104,6 +104,13 @@ impl World {
         Ok(blocker)
     }
 
+    /// A transaction of somebody else's that keeps everybody from writing into `sales.orders`, until it ends.
+    pub async fn hold_target(&self) -> Result<tokio_postgres::Client> {
+        let blocker = self.connect().await?;
+        blocker.batch_execute("BEGIN; LOCK TABLE sales.orders IN EXCLUSIVE MODE").await?;
+        Ok(blocker)
+    }
+
     /// Sends a message that asks for a look, in a group of its own: it waits for no other.
     pub async fn look(&self, partition: &Partition) -> Result<()> {
         let look = json!({

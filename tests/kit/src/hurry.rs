@@ -57,6 +57,18 @@ impl World {
         if_so(update.expression_attribute_values(":now", now())).await
     }
 
+    /// Lets the time be over in which alerts of a kind are gathered: what was counted is due to be told, and where nothing was,
+    /// the next alert is mailed at once.
+    pub async fn alerts_now(&self, dataset: Dataset) -> Result<()> {
+        for kind in self.alert_kinds(dataset).await? {
+            let update = self.update_of("SWEEP", &format!("ALERT#{}#{kind}", dataset.name()))?;
+            let update = update.update_expression("SET #until = :now").condition_expression("#until > :now");
+            let update = update.expression_attribute_names("#until", "until");
+            if_so(update.expression_attribute_values(":now", now())).await?;
+        }
+        Ok(())
+    }
+
     /// Lets the batch in progress, whose worker is dead, have been in statements for so long.
     pub async fn spend(&self, partition: &Partition, seconds: u64) -> Result<()> {
         let update = self

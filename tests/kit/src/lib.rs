@@ -4,7 +4,7 @@
 //! libraries': a fault of the product can't hide in its own mirror.
 //!
 //! - [`world`]: a stack of one's own in the one cloud of the process, the operator's command;
-//! - [`faults`], [`hurry`]: what goes wrong on purpose, and what takes hours, cut short;
+//! - [`faults`], [`hurry`], [`wake`]: what goes wrong on purpose, and what takes hours, cut short;
 //! - [`dataset`], [`orders`], [`files`]: what is put into S3;
 //! - [`producers`]: jobs and services that write lakes, each as its calls of S3;
 //! - [`source`], [`state`], [`target`]: what is seen of S3, of table and queues, of Redshift;
@@ -20,6 +20,7 @@ pub mod source;
 pub mod state;
 pub mod story;
 pub mod target;
+pub mod wake;
 pub mod world;
 
 pub use dataset::{Dataset, Partition};

@@ -114,22 +114,39 @@ impl World {
 
     /// The batches that are told as committed of a partition, by their stories.
     pub async fn told_committed(&self, partition: &Partition) -> Result<BTreeSet<String>> {
+        let stories = self.beginning_so(&format!("DATASET#{}", partition.dataset.name()), "BATCH#").await?;
+        let committed =
+            |story: &&Value| story["partition"] == partition.name().as_str() && story["outcome"] == "committed";
+        let batch = |story: &Value| story["sk"].as_str().unwrap_or_default().trim_start_matches("BATCH#").to_owned();
+        Ok(stories.iter().filter(committed).map(batch).collect())
+    }
+
+    /// The items of a key whose sort keys begin so.
+    async fn beginning_so(&self, pk: &str, prefix: &str) -> Result<Vec<Value>> {
         let query = self.dynamodb.query().table_name(self.stack.output("TableName")?).consistent_read(true);
-        let query = query.key_condition_expression("pk = :dataset AND begins_with(sk, :batch)");
-        let query = query.expression_attribute_values(
-            ":dataset",
-            AttributeValue::S(format!("DATASET#{}", partition.dataset.name())),
-        );
-        let query = query.expression_attribute_values(":batch", AttributeValue::S("BATCH#".to_owned()));
+        let query = query.key_condition_expression("pk = :pk AND begins_with(sk, :prefix)");
+        let query = query.expression_attribute_values(":pk", AttributeValue::S(pk.to_owned()));
+        let query = query.expression_attribute_values(":prefix", AttributeValue::S(prefix.to_owned()));
         let mut pages = query.into_paginator().items().send();
-        let mut batches = BTreeSet::new();
+        let mut items = Vec::new();
         while let Some(item) = pages.next().await {
-            let story = object(&item.context("cannot read stories")?)?;
-            if story["partition"] == partition.name().as_str() && story["outcome"] == "committed" {
-                batches.insert(story["sk"].as_str().unwrap_or_default().trim_start_matches("BATCH#").to_owned());
-            }
+            items.push(object(&item.with_context(|| format!("cannot read {prefix}… of {pk}"))?)?);
         }
-        Ok(batches)
+        Ok(items)
+    }
+
+    /// The kinds of which alerts are gathered at present.
+    pub(crate) async fn alert_kinds(&self, dataset: Dataset) -> Result<Vec<String>> {
+        let prefix = format!("ALERT#{}#", dataset.name());
+        let windows = self.beginning_so("SWEEP", &prefix).await?;
+        let kind = |window: &Value| window["sk"].as_str().and_then(|sk| sk.strip_prefix(&prefix)).map(str::to_owned);
+        Ok(windows.iter().filter_map(kind).collect())
+    }
+
+    /// How many alerts were counted that nobody was told of yet.
+    pub async fn untold_alerts(&self, dataset: Dataset) -> Result<u64> {
+        let windows = self.beginning_so("SWEEP", &format!("ALERT#{}#", dataset.name())).await?;
+        Ok(windows.iter().filter_map(|window| window["more"].as_u64()).sum())
     }
 
     /// A partition's item as it is now, to be put back later, as a restore from a backup would.

@@ -105,12 +105,14 @@ impl World {
         self.wait("the target to hold the rows of its files", partition, || self.true_view(partition)).await
     }
 
-    /// The same, where it is put off for minutes in between: what is due later is made due, and swept, at once.
+    /// The same, where it is put off for minutes in between, or where only sweep can wake it: that is done at once.
     pub async fn wait_true_with_sweeps(&self, partition: &Partition) -> Result<View> {
         let probe = || async {
             if self.item(partition).await?.is_some_and(|item| item.held().is_some()) {
                 self.make_due(partition).await?;
                 self.sweep().await?;
+            } else {
+                self.wake(partition).await?;
             }
             self.true_view(partition).await
         };

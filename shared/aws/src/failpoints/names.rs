@@ -1,13 +1,16 @@
 //! Every failpoint, by the name it has in plans.
 
 /// The names of all effects, in about the order in which a partition meets them.
-pub const NAMES: [&str; 43] = [
+pub const NAMES: [&str; 46] = [
     "mark",
     "replay",
     "send",
     "wake",
     "watermark",
     "cursor",
+    "open alerts",
+    "count alert",
+    "told alerts",
     "probe",
     "take",
     "hide",

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
+use tidemark_domain::alert::{Gathered, Subject};
 use tidemark_domain::cursor::{Cursor, Task};
 use tidemark_domain::dataset::Head;
 use tidemark_domain::definition::Concurrency;
@@ -45,6 +46,8 @@ fn writes() -> Vec<Vec<Update>> {
     let ending = Ending { outcome: Outcome::GivenUp, rows: None, why: None, seen: None };
     let record = |phase| vec![writes::record(&id, &taken, &batch(phase, true))];
     assert_eq!(key.sk, "PARTITION#dt=2026-11-01");
+    let alerts = Subject { dataset: &id.dataset, kind: "stuck" };
+    let gathered = Gathered::from_item(&alerts.open(&id.partition, now).apply(None).unwrap()).unwrap();
     let head =
         json!({ "hash": "d", "epoch": 1, "mode": "active", "concurrency": "table", "since": 0, "by": "somebody" });
     let head: Head = serde_json::from_value(head).unwrap();
@@ -59,6 +62,9 @@ fn writes() -> Vec<Vec<Update>> {
         vec![head.claim_probe(&id.dataset, now)],
         vec![Head::resume(&id.dataset, "somebody", now)],
         vec![watermark],
+        vec![alerts.open(&id.partition, now)],
+        vec![alerts.count("text")],
+        vec![gathered.told(now)],
         vec![Cursor::new(now).store(Task::Look, Some(&id.dataset))],
         vec![writes::take(&id, &item, &listing, false, now), scope.acquire("holder", now, now)],
         record(Phase::Fencing),
