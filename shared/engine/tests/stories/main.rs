@@ -15,6 +15,7 @@ mod overtaken;
 mod parquet;
 mod read;
 mod rebuild;
+mod scopes;
 mod sweep;
 mod troubles;
 mod world;

@@ -56,6 +56,12 @@ impl Stepwise {
         self.until(world, |_, _| plan.steps().iter().filter(|step| step.call == call).count() == times);
     }
 
+    /// Tells how many calls it has made so far.
+    pub(crate) fn calls(&self) -> impl Fn() -> usize + use<> {
+        let plan = self.plan.clone();
+        move || plan.steps().len()
+    }
+
     /// How often it has written so far.
     pub(crate) fn writes(&self) -> usize {
         self.plan.steps().iter().filter(|step| step.call == "state.write").count()

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
 use tidemark_domain::apply::{Hand, store_catalog, store_head, store_version};
-use tidemark_domain::dataset::Head;
+use tidemark_domain::dataset::{Head, catalog_key};
 use tidemark_domain::definition::{Definition, parse};
 use tidemark_domain::id::{Epoch, PartitionId, PartitionName, StackName};
 use tidemark_domain::partition::PartitionItem;
@@ -238,8 +238,12 @@ impl World {
     /// Stores another version of the definition and puts it in force, without marking anything.
     pub(crate) async fn put_in_force(&mut self, toml: &str, epoch: Epoch) {
         let definition = parse(toml).unwrap().remove(0);
-        self.state.write(&[store_version(&definition, &definition.hash())], "apply").await.unwrap();
-        self.set_head(&[("hash", definition.hash().as_str().into()), ("epoch", epoch.0.into())]);
+        let hand = Hand { by: "test", now: self.clock.now() };
+        let head = store_head(&definition, Some(&self.head()), epoch, false, hand);
+        let token = self.clock.id().to_string();
+        self.state.write(&[store_version(&definition, &definition.hash()), head], &token).await.unwrap();
+        let catalog = serde_json::to_string(&Catalog::of([&definition])).unwrap();
+        self.state.put(catalog_key(), [("catalog".to_owned(), catalog.into())].into());
         self.definition = definition;
     }
 
