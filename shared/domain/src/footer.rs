@@ -30,6 +30,40 @@ pub struct FileColumn {
     pub described: String,
     /// Which columns COPY fills from it.
     pub fills: &'static [Family],
+    /// How its decimals are written, where it holds any.
+    pub decimals: Option<Decimals>,
+}
+
+/// Decimals of a file's column. COPY converts none: what it would cut, or read at another scale, is refused here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Decimals {
+    /// Digits in all.
+    pub precision: u64,
+    /// Of them after the point.
+    pub scale: u64,
+    /// How many bytes each number has, where it isn't an integer. COPY expects the fewest for the column's precision.
+    pub bytes: Option<u64>,
+}
+
+impl Decimals {
+    /// Whether COPY fills a column of that type from them, whole.
+    fn fill(self, precision: u8, scale: u8) -> bool {
+        let greatest = 10_u128.pow(u32::from(precision.min(38))) - 1;
+        let fewest_bytes = u64::from((129 - greatest.leading_zeros()).div_ceil(8));
+        self.scale == u64::from(scale)
+            && self.precision <= u64::from(precision)
+            && self.bytes.is_none_or(|bytes| bytes == fewest_bytes)
+    }
+}
+
+impl FileColumn {
+    fn fill(&self, sql_type: SqlType) -> bool {
+        let alike = self.fills.contains(&Family::of(sql_type));
+        match (sql_type, self.decimals) {
+            (SqlType::Decimal { precision, scale }, Some(decimals)) => alike && decimals.fill(precision, scale),
+            _ => alike,
+        }
+    }
 }
 
 /// Types of Redshift that COPY fills alike.
@@ -79,7 +113,7 @@ impl Footer {
             if !found.name.eq_ignore_ascii_case(&expected.name.0) {
                 let (found, expected) = (&found.name, &expected.name);
                 differences.push(format!("column {place} is `{found}`, but the definition says `{expected}`"));
-            } else if !found.fills.contains(&Family::of(expected.sql_type)) {
+            } else if !found.fill(expected.sql_type) {
                 let (name, wanted) = (&expected.name, expected.sql_type);
                 let described = &found.described;
                 differences.push(format!(

@@ -16,7 +16,7 @@ pub(super) fn decompress(bytes: &[u8], compression: Option<Compression>) -> Resu
             (decoder.and_then(|mut decoder| decoder.read_to_end(&mut out)), "zstd")
         }
     };
-    read.map(|_| out).map_err(|error| format!("the file isn't {name}: {error}"))
+    read.map(|_| out).map_err(|error| format!("failed to inflate: it isn't {name}: {error}"))
 }
 
 /// A whole object's text as UTF-8, without a byte order mark.

@@ -1,9 +1,10 @@
 //! ORC files: columns by position, each file's schema held against the table first.
 //!
-//! Flat columns of every encoding that Hive, Spark and the C++ library write; nested ones are refused.
+//! Columns of every encoding that Hive, Spark and the C++ library write. Nested ones fill a SUPER, as [`nested`] says.
 //! Source: the ORC specification, version 1.
 
 mod file;
+mod nested;
 mod runs;
 
 use std::fs::File;
@@ -11,8 +12,8 @@ use std::io::Read as _;
 
 use jiff::civil::date;
 
-use self::file::{Orc, Stripe};
-use super::parquet::{Bad, characters};
+use self::file::{Column, Orc, Stripe};
+use super::parquet::{Bad, characters, nested_refused};
 use super::target::Target;
 use super::value::{self, Kind};
 use super::{moment, spectrum};
@@ -31,6 +32,8 @@ pub(super) mod kind {
     pub(crate) const STRING: u64 = 7;
     pub(crate) const BINARY: u64 = 8;
     pub(crate) const TIMESTAMP: u64 = 9;
+    pub(crate) const LIST: u64 = 10;
+    pub(crate) const MAP: u64 = 11;
     pub(crate) const STRUCT: u64 = 12;
     pub(crate) const DECIMAL: u64 = 14;
     pub(crate) const DATE: u64 = 15;
@@ -60,6 +63,8 @@ pub(super) mod kind {
         "timestamp with local time zone",
     ];
 }
+
+const UNION: u64 = 13;
 
 /// Moments count from 2015-01-01, of the writer's zone; only UTC is read.
 const EPOCH_SECONDS: i64 = 1_420_070_400;
@@ -92,7 +97,7 @@ pub(super) fn read(
                 columns.push(vec![Ok(None); place.rows]);
                 continue;
             }
-            let values = values(&orc, &stripe, index, place.rows, column.kind, command);
+            let values = values(&stripe, &orc.columns[index], place.rows, column.kind, command);
             columns.push(values.ok_or_else(|| unreadable(&format!("column {} can't be read", column.name)))?);
         }
         let mut columns: Vec<_> = columns.into_iter().map(Vec::into_iter).collect();
@@ -136,6 +141,9 @@ fn check_schema(orc: &Orc, url: &str, target: &Target, command: &CopyCommand, qu
         return Err(spectrum(15_007, &text, query_id));
     }
     for (found, column) in orc.columns.iter().zip(&target.columns) {
+        if !found.parts.is_empty() && (column.kind != Kind::Super || !command.serialize_to_json) {
+            return Err(nested_refused(query_id));
+        }
         if !fits(found.kind, column.kind) {
             let name = usize::try_from(found.kind).ok().and_then(|kind| kind::NAMES.get(kind)).unwrap_or(&"unknown");
             let text = format!(
@@ -165,7 +173,7 @@ fn fits(found: u64, column: Kind) -> bool {
         Kind::Char { .. } | Kind::Varchar { .. } => {
             matches!(found, kind::STRING | kind::VARCHAR | kind::CHAR | kind::BINARY)
         }
-        Kind::Super => matches!(found, kind::STRING | kind::VARCHAR),
+        Kind::Super => found != UNION,
         Kind::Time => false,
     }
 }
@@ -173,33 +181,27 @@ fn fits(found: u64, column: Kind) -> bool {
 type Value = Result<Option<String>, Bad>;
 
 /// A stripe's values of one column, NULLs between them; none where the streams don't hold them.
-fn values(
-    orc: &Orc,
-    stripe: &Stripe,
-    index: usize,
-    rows: usize,
-    kind: Kind,
-    command: &CopyCommand,
-) -> Option<Vec<Value>> {
-    let column = &orc.columns[index];
+fn values(stripe: &Stripe, column: &Column, rows: usize, kind: Kind, command: &CopyCommand) -> Option<Vec<Value>> {
     let present = match stripe.stream(column.id, file::PRESENT) {
         Some(bytes) => runs::bits(bytes, rows)?,
         None => vec![true; rows],
     };
     let count = present.iter().filter(|present| **present).count();
-    let mut found = present_values(orc, stripe, index, count, kind, command)?.into_iter();
+    let mut found = match kind {
+        Kind::Super => nested::present(stripe, column, count, command)?,
+        _ => present_values(stripe, column, count, kind, command)?,
+    }
+    .into_iter();
     present.into_iter().map(|present| if present { found.next() } else { Some(Ok(None)) }).collect()
 }
 
 fn present_values(
-    orc: &Orc,
     stripe: &Stripe,
-    index: usize,
+    column: &Column,
     count: usize,
     target: Kind,
     command: &CopyCommand,
 ) -> Option<Vec<Value>> {
-    let column = &orc.columns[index];
     let stream = |kind| stripe.stream(column.id, kind).unwrap_or(&[]);
     let (data, second) = (stream(file::DATA), stream(file::SECONDARY));
     let v2 = stripe.is_v2(column.id);
@@ -224,11 +226,15 @@ fn present_values(
         }
         kind::DATE => runs::integers(data, count, true, v2)?.into_iter().map(day).collect(),
         kind::DECIMAL => {
-            let Kind::Decimal { precision, scale } = target else { return None };
             let scales = runs::integers(second, count, true, v2)?;
             let mut rest = data;
             let unscaled: Option<Vec<i128>> = scales.iter().map(|_| runs::zigzag128(&mut rest)).collect();
             let text = |(unscaled, of): (i128, i64)| {
+                let (precision, scale) = match target {
+                    Kind::Decimal { precision, scale } => (precision, scale),
+                    // Into a SUPER, as it is.
+                    _ => (38, u32::try_from(of).unwrap_or(0)),
+                };
                 value::decimal(&format!("{unscaled}e-{of}"), precision, scale, false)
                     .map(Some)
                     .map_err(|problem| Bad::Value(problem.message))

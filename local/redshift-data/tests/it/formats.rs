@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use crate::world::World;
+use crate::world::{World, texts};
 
 fn gzip(text: &str) -> Vec<u8> {
     let mut zip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
@@ -33,7 +33,7 @@ fn copy(options: &str) -> String {
 }
 
 #[tokio::test]
-async fn each_compression_of_text() {
+async fn u01_each_compression_of_text_and_none_read_as_another() {
     let text = "1,a\n2,b\n";
     for (body, word) in
         [(text.as_bytes().to_vec(), ""), (gzip(text), "GZIP"), (bzip2(text), "BZIP2"), (zstd(text), "ZSTD")]
@@ -43,14 +43,14 @@ async fn each_compression_of_text() {
         assert_eq!(world.rows("SELECT * FROM t ORDER BY id").await, [["1", "a"], ["2", "b"]], "{word}");
         for other in ["GZIP", "BZIP2", "ZSTD"].iter().filter(|other| **other != word) {
             let error = world.error(&copy(&format!("FORMAT AS CSV {other}"))).await;
-            assert!(error.contains("s3://lake/a"), "{word} read as {other}: {error}");
+            assert!(error.contains("failed to inflate") && error.contains("s3://lake/a"), "{word} as {other}: {error}");
         }
         assert!(world.error(&copy("FORMAT AS CSV LZOP")).await.contains("LZOP is not imitated"));
     }
 }
 
 #[tokio::test]
-async fn encodings_and_the_byte_order_mark() {
+async fn u02_encodings_and_the_byte_order_mark() {
     let units = |text: &str, unit: fn(u16) -> [u8; 2]| text.encode_utf16().flat_map(unit).collect::<Vec<u8>>();
     for (body, encoding) in [
         (units("\u{feff}1,é\n", u16::to_be_bytes), "UTF16"),
@@ -64,6 +64,42 @@ async fn encodings_and_the_byte_order_mark() {
         world.must(&[&copy(&format!("FORMAT AS CSV ENCODING AS {encoding}"))]).await;
         assert_eq!(world.rows("SELECT * FROM t").await, [["1", "é"]], "{encoding}");
     }
+}
+
+#[tokio::test]
+async fn u01_a_plain_file_among_packed_ones_fails_the_whole_load_by_name() {
+    let world = world("id bigint, name varchar(9)", gzip("1,a\n")).await;
+    world.put("s3://lake/b", "2,b\n");
+    world.manifest("s3://control/m.json", &["s3://lake/a", "s3://lake/b"]);
+    let error = world.error(&copy("FORMAT AS CSV GZIP")).await;
+    assert!(error.contains("s3://lake/b"), "{error}");
+    let error = world.error(&copy("FORMAT AS CSV")).await;
+    assert!(error.contains("Load into table"), "{error}");
+    let rows = world.rows("SELECT DISTINCT TRIM(file_name) FROM sys_load_error_detail").await;
+    assert_eq!(rows, [["s3://lake/a"]], "packed bytes are no text");
+    assert_eq!(world.rows("SELECT count(*) FROM t").await, [["0"]]);
+}
+
+#[tokio::test]
+async fn u04_a_super_that_is_too_large_is_told_with_its_file() {
+    let large = format!("{{\"id\":1,\"payload\":\"{}\"}}", "x".repeat(4 * 1024 * 1024));
+    let world = world("id bigint, payload super", large).await;
+    world.error(&copy("FORMAT AS JSON 'auto'")).await;
+    let rows = world.rows("SELECT TRIM(file_name), error_code FROM sys_load_error_detail").await;
+    assert_eq!(rows, [["s3://lake/a", "1216"]]);
+}
+
+#[tokio::test]
+async fn u05_a_line_feed_between_quotes_begins_no_row() {
+    let world = world("id bigint, a varchar(9), b varchar(9)", "1,\"a \"\"b\"\" c\",\"l1\nl2\"\n").await;
+    let told = world
+        .must(&[
+            &copy("FORMAT AS CSV"),
+            "SELECT sum(lines_scanned) FROM sys_load_detail WHERE query_id = pg_last_copy_id()",
+        ])
+        .await;
+    assert_eq!(texts(&world.result(&format!("{}:2", told.id())).await), [["1"]]);
+    assert_eq!(world.rows("SELECT * FROM t").await, [["1", "a \"b\" c", "l1\nl2"]]);
 }
 
 #[tokio::test]
@@ -226,4 +262,78 @@ async fn orc_files_that_do_not_fit_are_named() {
     let world = world(ORC_TABLE, "no orc").await;
     assert!(world.error(&copy("FORMAT AS ORC")).await.contains("has an invalid version number"));
     assert!(world.error(&copy("FORMAT AS ORC GZIP")).await.contains("GZIP argument is not supported for ORC"));
+}
+
+const NESTED: &str = "id bigint, profile super, marks super, sizes super, deep super, note super";
+
+/// Both files are of the same rows, written by Arrow's C++ library.
+#[tokio::test]
+async fn nested_columns_fill_a_super_that_asks_for_json() {
+    for (format, body) in
+        [("PARQUET", &include_bytes!("data/nested.parquet")[..]), ("ORC", include_bytes!("data/nested.orc"))]
+    {
+        let world = world(NESTED, body.to_vec()).await;
+        let error = world.error(&copy(&format!("FORMAT AS {format}"))).await;
+        assert!(error.contains("Unreachable - Invalid type: 4000"), "{format}: {error}");
+        world.must(&[&copy(&format!("FORMAT AS {format} SERIALIZETOJSON"))]).await;
+        let columns = ["profile", "marks", "sizes", "deep", "note"];
+        let told = columns.map(|column| format!("JSON_SERIALIZE({column})")).join(", ");
+        let rows = world.rows(&format!("SELECT {told} FROM t ORDER BY id")).await;
+        let rows: Vec<Vec<serde_json::Value>> = rows
+            .iter()
+            .map(|row| row.iter().map(|text| serde_json::from_str(text).unwrap_or_default()).collect())
+            .collect();
+        let profile = serde_json::json!({
+            "name": "Zoë \"Z\"", "tags": ["a", null, "b\nc"], "spent": 12.30, "born": "2026-11-01",
+            "seen": "2026-11-01 07:00:00.25", "vip": true,
+        });
+        let nobody = serde_json::json!({
+            "name": null, "tags": [], "spent": null, "born": null, "seen": null, "vip": false,
+        });
+        let null = serde_json::Value::Null;
+        assert_eq!(
+            rows,
+            [
+                [
+                    profile,
+                    serde_json::json!([1, 2, 3]),
+                    serde_json::json!({"s": 0.5, "m": null}),
+                    serde_json::json!([{"x": [1]}, null]),
+                    "plain".into()
+                ],
+                [null.clone(), serde_json::json!([]), null.clone(), null.clone(), "{\"a\":1}".into()],
+                [nobody, null.clone(), serde_json::json!({}), serde_json::json!([{"x": null}]), null],
+            ],
+            "{format}"
+        );
+        let flat = self::world(&NESTED.replace("marks super", "marks bigint"), body.to_vec()).await;
+        let error = flat.error(&copy(&format!("FORMAT AS {format} SERIALIZETOJSON"))).await;
+        assert!(error.contains("Invalid type: 4000"), "{format}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn nested_records_of_avro_fill_a_super() {
+    let schema = r#"{"type":"record","name":"r","fields":[{"name":"id","type":"long"},{"name":"profile","type":
+        ["null",{"type":"record","name":"p","fields":[{"name":"Name","type":"string"},
+        {"name":"tags","type":{"type":"array","items":"string"}},{"name":"sizes","type":{"type":"map","values":"double"}}]}]}]}"#;
+    let schema = apache_avro::Schema::parse_str(schema).unwrap();
+    let mut writer = apache_avro::Writer::new(&schema, Vec::new()).unwrap();
+    use apache_avro::types::Value;
+    let profile = Value::Record(vec![
+        ("Name".to_owned(), Value::String("Zoë".to_owned())),
+        ("tags".to_owned(), Value::Array(vec![Value::String("a\"b".to_owned())])),
+        ("sizes".to_owned(), Value::Map([("s".to_owned(), Value::Double(0.5))].into())),
+    ]);
+    for (id, profile) in [(1, Value::Union(1, Box::new(profile))), (2, Value::Union(0, Box::new(Value::Null)))] {
+        writer
+            .append_value(Value::Record(vec![("id".to_owned(), Value::Long(id)), ("profile".to_owned(), profile)]))
+            .unwrap();
+    }
+    let world = world("id bigint, profile super", writer.into_inner().unwrap()).await;
+    world.must(&[&copy("FORMAT AS AVRO 'auto'")]).await;
+    let rows = world.rows("SELECT JSON_SERIALIZE(profile) FROM t ORDER BY id").await;
+    let found: serde_json::Value = serde_json::from_str(&rows[0][0]).unwrap();
+    assert_eq!(found, serde_json::json!({"Name": "Zoë", "tags": ["a\"b"], "sizes": {"s": 0.5}}));
+    assert_eq!(rows[1], ["NULL"]);
 }

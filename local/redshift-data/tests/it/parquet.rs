@@ -11,7 +11,7 @@ use parquet::schema::parser::parse_message_type;
 use crate::world::{World, texts};
 
 const SCHEMA: &str = "message orders { required int64 id; optional binary name (UTF8); \
-    optional int32 amount (DECIMAL(8,3)); optional int32 day (DATE); optional int64 at (TIMESTAMP_MICROS); optional double f; }";
+    optional int32 amount (DECIMAL(8,2)); optional int32 day (DATE); optional int64 at (TIMESTAMP_MICROS); optional double f; }";
 const TABLE: &str =
     "CREATE TABLE t (id bigint NOT NULL, name varchar(8), amount decimal(8,2), day date, at timestamp, f float)";
 const COPY: &str = "COPY t FROM 's3://control/m.json' IAM_ROLE default MANIFEST FORMAT AS PARQUET";
@@ -57,11 +57,10 @@ async fn values_of_each_type_and_each_compression() {
         .await;
     assert_eq!(texts(&world.result(&format!("{}:2", told.id())).await), [["3", "6"]]);
     let rows = world.rows("SELECT * FROM t ORDER BY id LIMIT 2").await;
-    // The decimal's third digit is cut, not rounded.
     assert_eq!(
         rows,
         [
-            ["0", "Gonzále", "-12.34", "2026-11-01", "2026-11-01 10:00:00.123456", "0.5"],
+            ["0", "Gonzále", "-123.45", "2026-11-01", "2026-11-01 10:00:00.123456", "0.5"],
             ["1", "NULL", "NULL", "NULL", "NULL", "NULL"],
         ]
     );
@@ -82,6 +81,14 @@ async fn a_file_that_does_not_fit_is_named() {
         (
             file(&other, 1, "x", Compression::SNAPPY),
             "incompatible Parquet schema for column 'at'. Column type: TIMESTAMP, Parquet schema: optional int64 at",
+        ),
+        (
+            file(&SCHEMA.replace("DECIMAL(8,2)", "DECIMAL(8,3)"), 1, "x", Compression::SNAPPY),
+            "column 'amount' has a scale that does not match the table metadata scale. File metadata scale: 3",
+        ),
+        (
+            file(&SCHEMA.replace("(TIMESTAMP_MICROS)", "(TIMESTAMP(NANOS,true))"), 1, "x", Compression::SNAPPY),
+            "incompatible Parquet schema for column 'at'",
         ),
         (
             file(SCHEMA, 1, "áááéé", Compression::SNAPPY),
@@ -130,4 +137,16 @@ async fn identity_columns_and_lists() {
     assert!(world.error(COPY).await.contains("NOT NULL column without DEFAULT must be included in column list"));
     world.must(&[&COPY.replace("COPY t", "COPY t (id, name)")]).await;
     assert_eq!(world.rows("SELECT * FROM t ORDER BY id").await, [["1", "7", "x"], ["2", "8", "NULL"]]);
+}
+
+#[tokio::test]
+async fn decimals_of_bytes_are_read_by_the_column_s_own_length() {
+    let world = World::new().await;
+    world.must(&["CREATE TABLE t (num numeric(18,9))"]).await;
+    world.put("s3://lake/a.parquet", include_bytes!("data/decimal_29_9.parquet").to_vec());
+    world.manifest("s3://control/m.json", &["s3://lake/a.parquet"]);
+    let error = world.error(COPY).await;
+    assert!(error.contains("column 'num' has an invalid type length. Expecting: 8 len in file: 13"), "{error}");
+    world.must(&["CREATE TABLE wide (num numeric(29,9))", &COPY.replace("COPY t", "COPY wide")]).await;
+    assert_eq!(world.rows("SELECT num FROM wide").await, [["12345678901234567890.123456789"]]);
 }

@@ -103,6 +103,7 @@ fn dataset<'d>(name: &'d str, table: &Reader<'d, '_>) -> (Option<Definition>, Ou
     let parts = parts::read(table, layout.as_ref());
     let (provenance, provenance_places) = options::provenance(table);
     columns.check_collisions(table, &parts, &provenance_places);
+    check_times(table, format, &columns);
     let copy = copy::read(table, format);
     let tolerance = options::tolerance(table, format, !key.is_empty());
     if write == WriteMode::Upsert {
@@ -139,6 +140,17 @@ fn dataset<'d>(name: &'d str, table: &Reader<'d, '_>) -> (Option<Definition>, Ou
     };
     let definition = build();
     (definition, Outline { name, root, target })
+}
+
+/// The layer of Redshift that reads columnar files knows no `time`.
+fn check_times(table: &Reader<'_, '_>, format: Option<Format>, columns: &Columns) {
+    let Some(format) = format.filter(|format| format.is_columnar()) else { return };
+    for column in columns.columns.iter().filter(|column| column.value.sql_type == SqlType::Time) {
+        let what = format!("column `{}` is time, which COPY fills from no {format} file", column.value.name);
+        let remedy = "write `integer` or `bigint`, the milli- or microseconds that the file holds, here and in the target; or \
+                      varchar, and let the producer write a text";
+        table.problem(&column.span, Flaw::new(what, remedy));
+    }
 }
 
 fn read<T>(table: &Reader<'_, '_>, at: At<&str>, parse: fn(&str) -> Result<T, Flaw>) -> Option<At<T>> {

@@ -666,3 +666,14 @@ fn options_of_each_format_are_written_as_they_are_read() {
         assert_eq!(definition.to_text().matches("true").count(), options.matches("true").count());
     }
 }
+
+#[test]
+fn a_time_is_refused_where_copy_knows_none() {
+    let time = ORDERS.replace("ordered_at timestamp", "ordered_at time");
+    let told = "column `ordered_at` is time, which COPY fills from no parquet file; write `integer` or `bigint`";
+    assert!(problems(&time)[0].contains(told), "{:?}", problems(&time));
+    assert!(problems(&time.replace("\"parquet\"", "\"orc\""))[0].contains("no orc file"));
+    for format in ["csv", "json", "avro"] {
+        assert!(parse(&time.replace("\"parquet\"", &format!("\"{format}\""))).is_ok(), "{format}");
+    }
+}

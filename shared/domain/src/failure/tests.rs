@@ -248,6 +248,8 @@ fn texts_of_the_engine() {
         ("ERROR: File entry does not have 'meta' key. code 15003", Bug),
         ("ERROR: Load into table 't' failed.  Check 'stl_load_errors' system table for details.", RejectedData),
         ("ERROR: Cannot insert a NULL value into column c", RejectedData),
+        ("ERROR: Assert code: 1000 context: Unreachable - Invalid type: 4000", RejectedData),
+        ("ERROR: Unexpected end of AVRO file.", RejectedData),
         ("ERROR: Query (12) canceled on user's request", TooSlow),
         ("ERROR: Query (12) cancelled by WLM abort action of Query Monitoring Rule \"r\"", TooSlow),
         ("FATAL: terminating connection due to administrator command", Unavailable),
@@ -258,6 +260,19 @@ fn texts_of_the_engine() {
     for (text, kind) in table {
         assert_eq!(failed("COPY t", text), kind, "{text}");
     }
+}
+
+#[test]
+fn u01_a_file_of_another_compression_is_the_files_fault() {
+    let text = "ERROR: S3ServiceException:failed to inflate: invalid gzip header, file s3://b/k.csv. code: 9001";
+    assert_eq!(failed("COPY t", text), FailureKind::RejectedData);
+}
+
+#[test]
+fn u03_one_object_that_may_not_be_read_halts_and_is_not_tried_as_one_that_is_gone() {
+    let text =
+        "ERROR: S3ServiceException:Access Denied,Status 403,Error AccessDenied,Rid X,ExtRid Y,CanRetry 1, s3://b/k.csv";
+    assert_eq!(failed("COPY t", text), FailureKind::Misconfigured);
 }
 
 #[test]

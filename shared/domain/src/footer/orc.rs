@@ -5,13 +5,14 @@
 
 use std::io::Read as _;
 
-use super::{Family, FileColumn, Footer, FooterError};
+use super::{Decimals, Family, FileColumn, Footer, FooterError};
 
 /// The longest footer that is read, packed or not.
 const MAX_FOOTER: usize = 32 << 20;
 /// As with Parquet: no table of Redshift has more columns, with their parts.
 const MAX_TYPES: usize = 50_000;
 const STRUCT: u64 = 12;
+const DECIMAL: u64 = 14;
 
 /// Reads the footer from the last bytes of a file of `size` bytes.
 pub(super) fn read(tail: &[u8], size: u64) -> Result<Footer, FooterError> {
@@ -68,7 +69,10 @@ fn columns(types: &[&[u8]]) -> Result<Vec<FileColumn>, FooterError> {
         let found = usize::try_from(part).ok().and_then(|part| types.get(part));
         let found = Type::read(found.ok_or_else(|| broken("its schema names a type that isn't there"))?)?;
         let (described, fills) = found.told();
-        Ok(FileColumn { name, described, fills })
+        // Files of Hive before 0.12 don't tell how many digits.
+        let told = found.kind == DECIMAL && found.precision > 0;
+        let decimals = told.then_some(Decimals { precision: found.precision, scale: found.scale, bytes: None });
+        Ok(FileColumn { name, described, fills, decimals })
     };
     row.names.into_iter().zip(row.parts).map(column).collect()
 }
@@ -108,24 +112,26 @@ impl Type {
     /// What it is called, and what it may fill.
     fn told(&self) -> (String, &'static [Family]) {
         let (name, fills): (&str, &'static [Family]) = match self.kind {
-            0 => ("boolean", &[Family::Boolean]),
-            1 => ("tinyint", &[Family::SmallInt]),
-            2 => ("smallint", &[Family::SmallInt]),
-            3 => ("int", &[Family::Integer]),
-            4 => ("bigint", &[Family::BigInt]),
-            5 => ("float", &[Family::Real]),
-            6 => ("double", &[Family::Double]),
+            0 => ("boolean", &[Family::Boolean, Family::Super]),
+            1 => ("tinyint", &[Family::SmallInt, Family::Super]),
+            2 => ("smallint", &[Family::SmallInt, Family::Super]),
+            3 => ("int", &[Family::Integer, Family::Super]),
+            4 => ("bigint", &[Family::BigInt, Family::Super]),
+            5 => ("float", &[Family::Real, Family::Super]),
+            6 => ("double", &[Family::Double, Family::Super]),
             7 => ("string", &[Family::Text, Family::Super]),
             8 => ("binary", &[Family::Text]),
-            9 => ("timestamp", &[Family::Timestamp]),
+            9 => ("timestamp", &[Family::Timestamp, Family::Super]),
             10 => ("list", &[Family::Super]),
             11 => ("map", &[Family::Super]),
-            12 => ("struct", &[Family::Super]),
-            14 => return (format!("decimal({},{})", self.precision, self.scale), &[Family::Decimal]),
-            15 => ("date", &[Family::Date]),
+            STRUCT => ("struct", &[Family::Super]),
+            DECIMAL => {
+                return (format!("decimal({},{})", self.precision, self.scale), &[Family::Decimal, Family::Super]);
+            }
+            15 => ("date", &[Family::Date, Family::Super]),
             16 => ("varchar", &[Family::Text, Family::Super]),
-            17 => ("char", &[Family::Text]),
-            18 => ("timestamp with local time zone", &[Family::Timestamp]),
+            17 => ("char", &[Family::Text, Family::Super]),
+            18 => ("timestamp with local time zone", &[Family::Timestamp, Family::Super]),
             _ => ("a type that Redshift doesn't read", &[]),
         };
         (name.to_owned(), fills)

@@ -19,12 +19,15 @@ pub(super) struct Orc {
     pub(super) stripes: Vec<Place>,
 }
 
-/// A column of the row.
+/// A column of the row, or a part of a nested one.
 #[derive(Debug)]
 pub(super) struct Column {
     pub(super) id: u64,
+    /// Parts of lists and maps have none.
     pub(super) name: String,
     pub(super) kind: u64,
+    /// A struct's members, a list's element, a map's key and value.
+    pub(super) parts: Vec<Self>,
 }
 
 /// Where a stripe lies.
@@ -155,17 +158,16 @@ fn place(stripe: &[u8]) -> Option<Place> {
 
 /// The columns of the row, which is the first type.
 fn columns(types: &[Vec<u8>]) -> Option<Vec<Column>> {
-    let kind_of = |found: &[u8]| {
-        let kind = fields(found)?.into_iter().find_map(|(id, value)| match (id, value) {
-            (1, Field::Number(kind)) => Some(kind),
-            _ => None,
-        });
-        Some(kind.unwrap_or(0))
-    };
-    let root = types.first()?;
-    let (mut ids, mut names) = (Vec::new(), Vec::new());
-    for (id, value) in fields(root)? {
-        match (id, value) {
+    let row = column(types, 0, String::new(), 0)?;
+    (row.kind == kind::STRUCT).then_some(row.parts)
+}
+
+fn column(types: &[Vec<u8>], id: u64, name: String, depth: usize) -> Option<Column> {
+    const DEEPEST: usize = 100;
+    let (mut kind, mut ids, mut names) = (0, Vec::new(), Vec::new());
+    for (field, value) in fields(types.get(usize::try_from(id).ok()?)?)? {
+        match (field, value) {
+            (1, Field::Number(found)) => kind = found,
             (2, Field::Number(one)) => ids.push(one),
             (2, Field::Bytes(mut packed)) => {
                 while !packed.is_empty() {
@@ -176,12 +178,12 @@ fn columns(types: &[Vec<u8>]) -> Option<Vec<Column>> {
             _ => {}
         }
     }
-    if kind_of(root)? != kind::STRUCT || ids.len() != names.len() {
+    if depth > DEEPEST || kind == kind::STRUCT && ids.len() != names.len() {
         return None;
     }
-    let column =
-        |(id, name): (u64, String)| Some(Column { id, name, kind: kind_of(types.get(usize::try_from(id).ok()?)?)? });
-    ids.into_iter().zip(names).map(column).collect()
+    names.resize(ids.len(), String::new());
+    let parts = ids.into_iter().zip(names).map(|(id, name)| column(types, id, name, depth + 1));
+    Some(Column { id, name, kind, parts: parts.collect::<Option<_>>()? })
 }
 
 /// A stream's own bytes.
