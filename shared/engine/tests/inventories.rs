@@ -6,6 +6,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use proptest::prelude::*;
 use proptest::sample::Index;
+use tidemark_domain::id::Digest;
 use tidemark_domain::inventory::Entry;
 use tidemark_engine::inventory::Parts;
 use tidemark_engine::memory::{ManualClock, MemoryObjects};
@@ -38,7 +39,7 @@ async fn stored(parts: &[Vec<Entry>]) -> MemoryObjects {
     }
     // What an attempt before left behind.
     writer.put(INVENTORY, parts.len(), &entries(99, 1)).await.unwrap();
-    writer.seal(INVENTORY, &hashes).await.unwrap();
+    writer.seal(INVENTORY, &hashes, &Digest::of([])).await.unwrap();
     objects
 }
 

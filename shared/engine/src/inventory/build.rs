@@ -104,7 +104,7 @@ pub async fn build(listing: &Listing<'_>, has_time: &(dyn Fn() -> bool + Sync)) 
         }
     }
     previous.finish(|entry| progress.miss(entry)).await?;
-    previous.seal(&listing.inventory, &progress.stored).await?;
+    previous.seal(&listing.inventory, &progress.stored, &shape(definition)).await?;
     let rows = definition.format.is_columnar().then_some(progress.rows);
     let listed = Listed {
         digest: digest(&definition.rows_hash_part(), &progress.parts),
@@ -118,6 +118,11 @@ pub async fn build(listing: &Listing<'_>, has_time: &(dyn Fn() -> bool + Sync)) 
     Ok(Built::Whole(Box::new(Whole { listed, missing: progress.missing, archived: progress.archived })))
 }
 
+/// What files are held against.
+fn shape(definition: &Definition) -> Digest {
+    Digest::of([definition.rows_hash_part().as_slice()])
+}
+
 async fn add(
     listing: &Listing<'_>,
     progress: &mut Progress,
@@ -125,6 +130,7 @@ async fn add(
     part: Vec<ListedObject>,
 ) -> Result<Option<Drifted>, Error> {
     let mut entries = Vec::with_capacity(part.len());
+    let shape = shape(listing.definition);
     for object in part {
         if object.archived {
             progress.archived.0 += 1;
@@ -141,7 +147,8 @@ async fn add(
                 Arrival::OutsideWindow => progress.late.outside_window += 1,
             }
         }
-        entry.rows = known.and_then(|known| known.rows);
+        // What fitted another definition is looked at again: columns may have changed places.
+        entry.rows = known.filter(|_| previous.is_of(&shape)).and_then(|known| known.rows);
         entries.push(entry);
     }
     let definition = listing.definition;

@@ -24,10 +24,14 @@ pub struct Parts<'a> {
     entries: std::iter::Peekable<std::vec::IntoIter<Entry>>,
 }
 
-/// The hashes of the parts' bytes, in their order.
+/// What makes an inventory whole.
 #[derive(Debug, Serialize, Deserialize)]
 struct Index {
+    /// The hashes of the parts' bytes, in their order.
     parts: Vec<Digest>,
+    /// What the files were held against: the hash of all in the definition that shapes rows. Older inventories don't tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    shape: Option<Digest>,
 }
 
 /// The key of a part.
@@ -53,10 +57,11 @@ impl<'a> Parts<'a> {
         Ok(hash)
     }
 
-    /// Stores the index: the inventory is whole. What an attempt before left behind it isn't part of it.
-    pub async fn seal(&self, inventory: &str, parts: &[Digest]) -> Result<(), Error> {
+    /// Stores the index: the inventory is whole, its files held against `shape`. What an attempt before left behind it isn't
+    /// part of it.
+    pub async fn seal(&self, inventory: &str, parts: &[Digest], shape: &Digest) -> Result<(), Error> {
         let key = index_key(inventory);
-        let index = serde_json::to_vec(&Index { parts: parts.to_vec() });
+        let index = serde_json::to_vec(&Index { parts: parts.to_vec(), shape: Some(shape.clone()) });
         let index = index.map_err(|error| Error::Stored { what: key.clone(), why: error.to_string() })?;
         Ok(self.objects.put(self.bucket, &key, Bytes::from(index)).await?)
     }
@@ -79,6 +84,11 @@ impl<'a> Parts<'a> {
         self.part += 1;
         let text = std::str::from_utf8(&bytes).map_err(|error| self.unreadable(&key, error.to_string()))?;
         from_lines(text).map(Some).map_err(|why| self.unreadable(&key, why))
+    }
+
+    /// Whether its files were held against that; not known before the first entry is asked for.
+    pub fn is_of(&self, shape: &Digest) -> bool {
+        self.index.as_ref().and_then(|index| index.shape.as_ref()) == Some(shape)
     }
 
     async fn stored(&self, key: &str) -> Result<Bytes, Error> {

@@ -11,9 +11,10 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types;
+use tidemark_domain::id::Epoch;
 use tidemark_domain::sql::rows::Field;
 use tidemark_engine::memory::{FileError, FileRow, Plan};
-use tidemark_engine::ports::Objects as _;
+use tidemark_engine::ports::{Clock as _, Objects as _};
 use tidemark_engine::rebuild::Answer;
 
 use super::world::{TOML, World};
@@ -115,6 +116,26 @@ async fn a_drifted_file_is_named_before_anything_is_staged() {
         assert_eq!(world.rows()[DAY], ["1", "2"]);
         world.assert_ledger("mended");
     }
+}
+
+#[tokio::test]
+async fn files_that_fitted_are_held_against_a_changed_definition_again() {
+    let mut world = world().await;
+    world.put_parquet("a.parquet", &COLUMNS, &[1]).await;
+    world.rest("").await;
+    // The same types in other places: COPY, which goes by position, would mix the columns up and say nothing.
+    let swapped = world
+        .definition
+        .to_text()
+        .replace(r#""order_id bigint", "amount bigint""#, r#""amount bigint", "order_id bigint""#);
+    assert_ne!(swapped, world.definition.to_text());
+    world.put_in_force(&swapped, Epoch(1)).await;
+    let mark = tidemark_domain::writes::mark(&world.id(DAY), 0, world.clock.now());
+    tidemark_engine::ports::StateStore::write(&world.state, &[mark], "mark").await.unwrap();
+    world.rest("").await;
+    let parked = world.item(DAY).parked.unwrap();
+    assert!(parked.message.contains("a.parquet: column 1 is `order_id`"), "{}", parked.message);
+    assert_eq!(world.submitted("/stage"), 1, "of the first definition only");
 }
 
 #[tokio::test]
