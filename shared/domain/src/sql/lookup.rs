@@ -34,7 +34,8 @@ pub fn loaded_files(request: &Request<'_>, copy_query_id: i64) -> Result<Batch, 
 /// The first ten errors of a COPY: rows of `rows::LoadError`. Only to be asked once its transaction has ended.
 pub fn load_errors(request: &Request<'_>, copy_query_id: i64) -> Result<Batch, SqlError> {
     let sql = format!(
-        "SELECT TRIM(file_name), line_number, TRIM(column_name), error_code, TRIM(error_message)\n\
+        "SELECT TRIM(file_name), line_number, TRIM(column_name), error_code, TRIM(error_message), TRIM(column_type), \
+         TRIM(column_length), position\n\
          FROM sys_load_error_detail WHERE query_id = {} ORDER BY file_name, line_number LIMIT 10",
         literal::integer(copy_query_id)
     );

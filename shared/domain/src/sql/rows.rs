@@ -119,8 +119,12 @@ pub struct LoadError {
     pub column: String,
     /// Redshift's code.
     pub code: i64,
-    /// Redshift's words.
+    /// Redshift's words. Of the value they hold a character at most: this view, unlike those of clusters, tells none.
     pub message: String,
+    /// The column's type, with its length where it has one, such as `varchar(40)` or `numeric(12, 2)`.
+    pub column_type: String,
+    /// Where in the line the value begins, from 0.
+    pub position: Option<i64>,
 }
 
 impl std::fmt::Display for LoadError {
@@ -129,7 +133,16 @@ impl std::fmt::Display for LoadError {
         if let Some(line) = self.line.filter(|line| *line > 0) {
             write!(f, " line {line}")?;
         }
-        write!(f, ", column {}: {} (code {})", self.column, self.message, self.code)
+        if let Some(position) = self.position.filter(|position| *position > 0) {
+            write!(f, " from byte {position}")?;
+        }
+        if !self.column.is_empty() {
+            write!(f, ", column {}", self.column)?;
+        }
+        if !self.column_type.is_empty() {
+            write!(f, " {}", self.column_type)?;
+        }
+        write!(f, ": {} (code {})", self.message, self.code)
     }
 }
 
@@ -251,6 +264,12 @@ pub fn load_errors(rows: &[Vec<Field>]) -> Result<Vec<LoadError>, RowError> {
             column: row.optional_text("column_name")?.unwrap_or_default(),
             code: row.optional_integer("error_code")?.unwrap_or_default(),
             message: row.text("error_message")?,
+            column_type: {
+                let name = row.optional_text("column_type")?.unwrap_or_default();
+                let length = row.optional_text("column_length")?.unwrap_or_default();
+                if matches!(length.as_str(), "" | "0") { name } else { format!("{name}({length})") }
+            },
+            position: row.optional_integer("position")?,
         })
     };
     rows.iter().map(read).collect()
@@ -436,16 +455,21 @@ mod tests {
 
     #[test]
     fn c121_load_errors_name_file_line_and_column() {
-        let error =
-            vec![text("s3://b/k.csv"), Field::Long(3), text("amount"), Field::Long(1207), text("Invalid digit")];
-        let expected = LoadError {
-            file: "s3://b/k.csv".into(),
-            line: Some(3),
-            column: "amount".into(),
-            code: 1207,
-            message: "Invalid digit".into(),
+        let error = |column: &str, kind: &str, length: &str| {
+            let (position, code) = (Field::Long(4), Field::Long(1207));
+            let file = text("s3://b/k.csv");
+            vec![file, Field::Long(3), text(column), code, text("Invalid digit"), text(kind), text(length), position]
         };
-        assert_eq!(load_errors(&[error]).unwrap(), [expected]);
+        let rows = [error("amount", "numeric", "12, 2"), error("id", "int8", "0"), error("", "", "")];
+        let told: Vec<String> = load_errors(&rows).unwrap().iter().map(ToString::to_string).collect();
+        assert_eq!(
+            told,
+            [
+                "s3://b/k.csv line 3 from byte 4, column amount numeric(12, 2): Invalid digit (code 1207)",
+                "s3://b/k.csv line 3 from byte 4, column id int8: Invalid digit (code 1207)",
+                "s3://b/k.csv line 3 from byte 4: Invalid digit (code 1207)",
+            ]
+        );
         assert_eq!(load_errors(&[]).unwrap(), []);
         let blocker = vec![Field::Long(42), text("bi"), text("AccessShareLock")];
         assert_eq!(blockers(&[blocker]).unwrap()[0].pid, 42);

@@ -137,6 +137,9 @@ pub(super) fn copy(
                     Field::Text(error.column),
                     Field::Long(error.code),
                     Field::Text(error.message),
+                    Field::Null,
+                    Field::Null,
+                    Field::Null,
                 ]);
                 if load.errors.len() >= max_errors {
                     return Err("ERROR: Load into table 'batch' failed.  Check 'sys_load_error_detail' system table \
