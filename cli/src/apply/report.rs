@@ -7,7 +7,7 @@ use tidemark_domain::apply::{Ownership, Status};
 use tidemark_domain::definition::ForeignRows;
 use tidemark_domain::id::PartitionName;
 use tidemark_domain::job::MARKED_AT_ONCE;
-use tidemark_engine::apply::{DatasetPlan, Done, Plan};
+use tidemark_engine::apply::{DatasetPlan, Done, Misfit, Plan};
 
 use crate::console::{BAD, FAINT, GOOD, NAME, PLAIN, WARN};
 use crate::file::count;
@@ -123,6 +123,16 @@ fn write_sample(text: &mut String, dataset: &DatasetPlan) {
         return;
     }
     let (files, partitions) = (count(sample.files, "file"), count(sample.partitions, "partition"));
+    if !sample.headers.is_empty() {
+        let differ = count(sample.headers.len(), "partition");
+        let _ = writeln!(
+            text,
+            "  looked at the header of {files}: {WARN}it names other columns in {differ}{PLAIN}, which COPY passes over: it takes \
+             columns by position"
+        );
+        write_misfits(text, &sample.headers);
+        return;
+    }
     let looked = format!("looked at {files} of {partitions}, the oldest and the newest of each");
     if sample.misfits.is_empty() {
         let _ = writeln!(text, "  {looked}: all fit");
@@ -130,11 +140,15 @@ fn write_sample(text: &mut String, dataset: &DatasetPlan) {
     }
     let parks = count(sample.misfits.len(), "partition");
     let _ = writeln!(text, "  {looked}: {WARN}{parks} would be parked{PLAIN} for files that don't fit");
-    for misfit in sample.misfits.iter().take(NAMED) {
+    write_misfits(text, &sample.misfits);
+}
+
+fn write_misfits(text: &mut String, misfits: &[Misfit]) {
+    for misfit in misfits.iter().take(NAMED) {
         let _ = writeln!(text, "    {}: {}", misfit.partition, misfit.why);
     }
-    if sample.misfits.len() > NAMED {
-        let _ = writeln!(text, "    and {} more", sample.misfits.len() - NAMED);
+    if misfits.len() > NAMED {
+        let _ = writeln!(text, "    and {} more", misfits.len() - NAMED);
     }
 }
 
@@ -216,8 +230,13 @@ fn dataset_json(dataset: &DatasetPlan) -> Value {
         "sample": dataset.sample.as_ref().map(|sample| json!({
             "files": sample.files,
             "partitions": sample.partitions,
-            "misfits": sample.misfits.iter().map(|m| json!({ "partition": m.partition, "why": m.why })).collect::<Vec<_>>(),
+            "misfits": told(&sample.misfits),
+            "headers": told(&sample.headers),
         })),
         "foreign_rows": foreign,
     })
+}
+
+fn told(misfits: &[Misfit]) -> Vec<Value> {
+    misfits.iter().map(|misfit| json!({ "partition": misfit.partition, "why": misfit.why })).collect()
 }

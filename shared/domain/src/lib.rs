@@ -11,6 +11,7 @@ pub mod definition;
 pub mod explain;
 pub mod failure;
 pub mod footer;
+pub mod header;
 pub mod id;
 pub mod invariants;
 pub mod inventory;

@@ -453,6 +453,29 @@ async fn of_many_partitions_a_hundred_are_looked_at_and_csv_is_not() {
 }
 
 #[tokio::test]
+async fn a_csv_header_that_names_other_columns_is_told_and_refuses_nothing() {
+    let world = World::new();
+    let csv = format!("{}\n[orders.csv]\nignore_header = 1\n", ORDERS.replace("parquet", "csv"));
+    for (day, text) in [("2026-11-01", "order_id,amount\n1,2\n"), ("2026-11-02", "amount,order_id\n2,1\n")] {
+        let key = format!("orders/dt={day}/a.csv");
+        world.objects.put("lake-raw", &key, Bytes::from_static(text.as_bytes())).await.unwrap();
+    }
+    let plan = world.plan(&csv).await;
+    assert_eq!(plan.problems, [""; 0]);
+    let sample = plan.datasets[0].sample.clone().unwrap();
+    assert_eq!((sample.files, sample.misfits.len(), sample.headers.len()), (2, 0, 1));
+    let told = &sample.headers[0];
+    assert_eq!(told.partition.as_str(), "dt=2026-11-02");
+    assert!(
+        told.why.starts_with(
+            "s3://lake-raw/orders/dt=2026-11-02/a.csv: column 1 is `amount`, but the definition says `order_id`"
+        ),
+        "{}",
+        told.why
+    );
+}
+
+#[tokio::test]
 async fn a_target_with_narrower_or_other_columns_is_told_before_anything_is_done() {
     let world = World::new();
     world.redshift.0.lock().unwrap().columns = ["order_id integer", "amount character varying(20)", "dt date"]

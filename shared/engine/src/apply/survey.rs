@@ -193,7 +193,8 @@ async fn look_at_partitions(
     if marks {
         names.extend(source::partitions(ports.objects.as_ref(), definition, now).await?);
         dataset.marks = names.into_iter().collect();
-        if dataset.comparison.changes_files() {
+        let others = dataset.comparison.changes_files() || dataset.comparison.status == Status::New;
+        if others && !dataset.marks.is_empty() {
             dataset.sample = Some(sample::look(ports.objects.as_ref(), definition, &dataset.marks).await?);
         }
     }
