@@ -1,7 +1,7 @@
 //! How the keys below a root tell the partition.
 //!
 //! A layout is a row of levels, each ending in `/`: a literal (`data/`), a value (`dt={dt}/`, or the bare `{dt}/`), or a
-//! piece of a date (`{yyyy}/{mm}/{dd}/`, also `year={yyyy}/`). The pieces together make the one part that no level names:
+//! piece of a date (`{yyyy}/{mm}/{dd}/`, also `year={yyyy}/`, or `dt={yyyy-mm-dd}/`). The pieces together make the one part that no level names:
 //! of type `date`, or with `{hh}` of type `timestamp`. With `{hh}` and type `date` the hours are only folders of the day; so
 //! are the days of a month, for a part of that grain, which needs no `{dd}`.
 //! It may end in `*.parquet`: then only objects with that ending are data.
@@ -41,6 +41,8 @@ enum Level {
 enum Slot {
     /// The whole value of the part of that name.
     Part(String),
+    /// A whole day, `2026-11-01`: the pieces up to the day in one level.
+    Date,
     Year,
     Month,
     Day,
@@ -70,13 +72,14 @@ impl Layout {
 
     /// Whether a date is made of `{yyyy}`, `{mm}` and `{dd}`.
     pub fn has_date_pieces(&self) -> bool {
-        self.slots().any(|slot| *slot == Slot::Year)
+        self.slots().any(|slot| matches!(slot, Slot::Date | Slot::Year))
     }
 
     /// How much time the pieces of the date tell apart; `None` where there are none.
     pub fn date_grain(&self) -> Option<Grain> {
         let grains = [
             (Slot::Hour, Grain::Hour),
+            (Slot::Date, Grain::Day),
             (Slot::Day, Grain::Day),
             (Slot::Month, Grain::Month),
             (Slot::Year, Grain::Year),
@@ -118,6 +121,7 @@ impl fmt::Display for Slot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Part(name) => name,
+            Self::Date => "yyyy-mm-dd",
             Self::Year => "yyyy",
             Self::Month => "mm",
             Self::Day => "dd",

@@ -41,6 +41,13 @@ impl Layout {
             }
         }
         let pieces = [Slot::Year, Slot::Month, Slot::Day, Slot::Hour];
+        if slots.contains(&&Slot::Date) {
+            for piece in pieces[..3].iter().filter(|piece| slots.contains(piece)) {
+                let what = format!("the layout has `{{{piece}}}` beside `{{yyyy-mm-dd}}`, which holds it");
+                flaws.push(Flaw::new(what, "leave one of them"));
+            }
+            return;
+        }
         if let Some(finest) = pieces.iter().rposition(|piece| slots.contains(&piece)) {
             for needed in pieces[..finest].iter().filter(|needed| !slots.contains(needed)) {
                 let remedy = format!("add `{{{needed}}}/`, or read the levels as integers, such as `year={{year}}/`");
@@ -126,6 +133,7 @@ fn literal(text: &str) -> Result<Level, Flaw> {
 
 fn slot(name: &str) -> Result<Slot, Flaw> {
     match name {
+        "yyyy-mm-dd" | "YYYY-MM-DD" => Ok(Slot::Date),
         "yyyy" | "YYYY" => Ok(Slot::Year),
         "mm" | "MM" => Ok(Slot::Month),
         "dd" | "DD" => Ok(Slot::Day),
@@ -158,6 +166,7 @@ mod tests {
             ("{yyyy}/{MM}/{dd}/{HH}/", "{yyyy}/{mm}/{dd}/{hh}/"),
             ("data/region={region}/{yyyy}/{mm}/{dd}/", "data/region={region}/{yyyy}/{mm}/{dd}/"),
             ("{region}/dt={dt}/*.csv.gz", "{region}/dt={dt}/*.csv.gz"),
+            ("DT={YYYY-MM-DD}/hour={HH}/", "dt={yyyy-mm-dd}/hour={hh}/"),
         ] {
             let layout = Layout::parse(text).unwrap();
             assert_eq!(layout.to_string(), normalised);
@@ -176,6 +185,7 @@ mod tests {
             ("dt={dt}/{dt}/", "the layout has `{dt}` twice"),
             ("{yyyy}/{mm}/{hh}/", "the layout's date has no `{dd}`"),
             ("{yyyy}/{dd}/", "the layout's date has no `{mm}`"),
+            ("{yyyy}/{yyyy-mm-dd}/", "the layout has `{yyyy}` beside `{yyyy-mm-dd}`, which holds it"),
             ("{dt}{hour}/", "the level `{dt}{hour}` is no placeholder with at most a key before it"),
             ("dt-{dt}/", "the level `dt-{dt}` is no placeholder with at most a key before it"),
             ("={dt}/", "the level `={dt}` is no placeholder with at most a key before it"),

@@ -150,12 +150,19 @@ impl Layout {
         if matches!(slot, Slot::Part(_)) {
             return read_value(part, key.is_some(), text).as_ref() == Ok(value);
         }
-        let (Ok(piece), Some(at)) = (read_piece(slot, key.is_some(), text), moment_of(value)) else {
-            return false;
-        };
+        let Some(at) = moment_of(value) else { return false };
         let grain = part.range.as_ref().map(|range| range.grain);
+        if *slot == Slot::Date {
+            let Ok(day) = read_day(key.is_some(), text) else { return false };
+            return match grain {
+                Some(Grain::Year) => day.year() == at.year(),
+                Some(Grain::Month) => (day.year(), day.month()) == (at.year(), at.month()),
+                _ => day == at.date(),
+            };
+        }
+        let Ok(piece) = read_piece(slot, key.is_some(), text) else { return false };
         match slot {
-            Slot::Part(_) => false,
+            Slot::Part(_) | Slot::Date => false,
             Slot::Year => piece == at.year(),
             // What is finer than the part is only a folder of it, but must make a date all the same.
             Slot::Month if grain == Some(Grain::Year) => civil_date(at.year(), piece, 1).is_some(),
@@ -214,16 +221,21 @@ impl Layout {
                 values[place] = Some(read_value(part, key.is_some(), text).map_err(bad)?);
                 continue;
             }
+            if *slot == Slot::Date {
+                let day = read_day(key.is_some(), text).map_err(bad)?;
+                (pieces.year, pieces.month, pieces.day) = (day.year(), day.month().into(), day.day().into());
+                continue;
+            }
             let piece = read_piece(slot, key.is_some(), text).map_err(bad)?;
             match slot {
-                Slot::Part(_) => {}
+                Slot::Part(_) | Slot::Date => {}
                 Slot::Year => pieces.year = piece,
                 Slot::Month => pieces.month = piece,
                 Slot::Day => pieces.day = piece,
                 Slot::Hour => pieces.hour = piece,
             }
         }
-        if let Some(place) = self.part_of(&Slot::Year, parts) {
+        if let Some(place) = self.part_of(&Slot::Date, parts) {
             values[place] = Some(pieces.value(&parts[place])?);
         }
         let values: Vec<PartitionValue> = values.into_iter().flatten().collect();
@@ -304,6 +316,18 @@ fn read_value(part: &Part, keyed: bool, text: &str) -> Result<PartitionValue, Ba
     if keyed { part.read_encoded(text) } else { part.read(text) }
 }
 
+/// A whole day in one level, `YYYY-MM-DD` and nothing else.
+fn read_day(keyed: bool, text: &str) -> Result<Date, BadValue> {
+    let text = if keyed { value_decoded(text).map_err(|_| BadValue::Date)? } else { text.to_owned() };
+    if text == HIVE_NULL {
+        return Err(BadValue::Null);
+    }
+    let mut pieces = text.split('-');
+    let mut piece = |length: usize| digits(pieces.next().filter(|piece| piece.len() == length)?.as_bytes());
+    let date = piece(4).zip(piece(2)).zip(piece(2)).and_then(|((year, month), day)| civil_date(year, month, day));
+    date.filter(|_| pieces.next().is_none()).ok_or(BadValue::Date)
+}
+
 /// Four digits of a year, one or two of a month, day or hour. Whether they make a date is seen once all are there.
 fn read_piece(slot: &Slot, keyed: bool, text: &str) -> Result<i16, BadValue> {
     let text = if keyed { value_decoded(text).map_err(|_| BadValue::Date)? } else { text.to_owned() };
@@ -330,6 +354,7 @@ fn plain_spelling(slot: &Slot, keyed: bool, value: &PartitionValue) -> String {
             PartitionValue::Text(text) if !keyed => text.clone(),
             _ => value.to_string(),
         },
+        Slot::Date => piece(|at| at.date().to_string()),
         Slot::Year => piece(|at| format!("{:04}", at.year())),
         Slot::Month => piece(|at| format!("{:02}", at.month())),
         Slot::Day => piece(|at| format!("{:02}", at.day())),

@@ -346,6 +346,7 @@ fn layouts() -> Vec<Definition> {
         definition(root, "{region}/n={n}/", &[("region", "text"), ("n", "integer")]),
         definition(root, "region={region}/{yyyy}/{mm}/{dd}/{hh}/", &[("region", "text"), ("hour", "timestamp")]),
         definition(root, "{yyyy}/month={mm}/{dd}/{hh}/", &[("day", "date")]),
+        definition(root, "dt={yyyy-mm-dd}/{hh}/", &[("hour", "timestamp")]),
         definition(root, "data/at={at}/*.csv", &[("at", "timestamp")]),
     ]
 }
@@ -440,6 +441,12 @@ fn folders_finer_than_the_grain_are_of_one_partition() {
     for (layout, part, keys) in [
         ("month={dt}/", month, ["month=2026-02/p", "month=2026-02-01/p", "month=2026-02-28/p"]),
         ("{yyyy}/{mm}/", month, ["2026/02/p", "2026/2/p", "2026/02/q"]),
+        ("dt={yyyy-mm-dd}/", month, ["dt=2026-02-01/p", "dt=2026-02-28/p", "DT=2026-02-03/p"]),
+        (
+            "dt={yyyy-mm-dd}/hour={hh}/",
+            "type = \"timestamp\"",
+            ["dt=2026-11-01/hour=07/p", "dt=2026-11-01/hour=7/p", "dt=2026%2D11-01/Hour=07/q"],
+        ),
         ("{yyyy}/{mm}/{dd}/", month, ["2026/02/01/p", "2026/2/28/p", "2026/02/3/p"]),
         ("year={dt}/", "type = \"date\"\ngrain = \"year\"", ["year=2026/p", "year=2026-01-01/p", "year=2026-12-31/p"]),
         ("{yyyy}/{mm}/", "type = \"date\"\ngrain = \"year\"", ["2026/01/p", "2026/1/p", "2026/12/p"]),
@@ -490,4 +497,27 @@ fn c059_an_hour_that_the_clocks_skip_is_told_and_one_shown_twice_is_one_partitio
     assert!(hours.partition(&name).unwrap_err().to_string().contains("never occurs"));
     let utc = ranged("{yyyy}/{mm}/{dd}/{hh}/", "type = \"timestamp\"");
     assert_eq!(label(&Catalog::of(&[utc]), "2026/03/29/02/p"), "dt=2026-03-29T02:00:00");
+}
+
+#[test]
+fn a_day_and_its_hour_in_two_levels_are_one_hour() {
+    let hours = ranged("dt={yyyy-mm-dd}/hour={hh}/", "type = \"timestamp\"\ntimezone = \"Europe/Berlin\"");
+    let catalog = Catalog::of([&hours]);
+    for (key, told) in [
+        ("dt=2026-10-25/hour=02/p", "dt=2026-10-25T02:00:00"),
+        ("dt=2026-03-29/hour=02/p", "skipped_by_clocks"),
+        ("dt=2026-02-30/hour=02/p", "impossible_date"),
+        ("dt=2026-2-03/hour=02/p", "impossible_date"),
+        ("dt=2026-02-03-04/hour=02/p", "impossible_date"),
+        ("dt=2026-02-03/hour=24/p", "impossible_timestamp"),
+        ("dt=__HIVE_DEFAULT_PARTITION__/hour=02/p", "null_partition"),
+        ("hour=02/dt=2026-02-03/p", "other_order"),
+    ] {
+        assert_eq!(label(&catalog, key), told, "{key}");
+    }
+    let partition = hours.partition_of("dt=2026-10-25/hour=2/p").unwrap();
+    assert_eq!(hours.layout.prefix_of(&hours.parts, &partition.values), "dt=2026-10-25/hour=02/");
+    assert!(!hours.layout.match_level(&hours.parts, &partition.values, 0, "dt=2026-10-26"));
+    let day = ranged("{yyyy-mm-dd}/{hh}/", "type = \"date\"").partition_of("2026-11-01/23/p").unwrap();
+    assert_eq!(day.name.as_str(), "dt=2026-11-01", "its hours are only folders");
 }

@@ -79,6 +79,7 @@ const WORDS: &[&str] = &[
     "雪",
     "{dt}",
     "{yyyy}/{mm}/{dd}/",
+    "dt={yyyy-mm-dd}/hour={hh}/",
     "*",
     "//",
     "s3://",
