@@ -41,7 +41,8 @@ impl Combination {
         }
         all.retain(|one| {
             let usual = one.format == Format::Csv && one.compression == Compression::Gzip;
-            one.mode == Mode::Replace || usual || one.layout.name == LAYOUTS[0].name
+            let played = one.mode == Mode::Replace || usual || one.layout.name == one.mode.usual_layout();
+            played && one.mode.is_for(one.layout)
         });
         all
     }
@@ -88,7 +89,7 @@ impl Combination {
         if self.format == Format::Json {
             tables.push(format!("\n[{name}.json]\ncompression = \"{}\"\n", self.compression.name()));
         }
-        tables.push(self.mode.tables(&name, self.format));
+        tables.push(self.mode.tables(&name, self.format, self.layout));
         tables.concat()
     }
 

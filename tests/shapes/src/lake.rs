@@ -43,7 +43,7 @@ impl Lake {
     pub(crate) fn new(combination: Combination) -> Self {
         let (second, neighbour) = match combination.mode {
             Mode::Upsert => (101, 201),
-            Mode::Newest => (7, 3),
+            Mode::Newest | Mode::Traced => (7, 3),
             _ => (101, 1),
         };
         let files = [rows::rows(1, ROWS, 1), rows::rows(second, ROWS, 3), rows::rows(neighbour, ROWS, 7)];
@@ -63,6 +63,7 @@ impl Lake {
         let rows = self.files[file].iter().map(|row| {
             let in_files = layout.parts.iter().filter(|part| part.in_files);
             let parts = in_files.map(|part| rows::part_cell(part.value[which as usize], part.sql));
+            let parts = parts.map(|cell| if mode == Mode::Shaped { rows::hidden(cell) } else { cell });
             row.iter().cloned().chain(parts).collect()
         });
         let table = Table { columns, rows: rows.collect() };
@@ -99,10 +100,10 @@ impl Lake {
         let written = of(Which::Partition, &self.overwritten).into_iter().chain(in_files.concat());
         let mut by_key = BTreeMap::<i64, (Which, Cells)>::new();
         match self.combination.mode {
-            Mode::Replace | Mode::Provenance | Mode::Options => return in_files.concat(),
+            Mode::Replace | Mode::Provenance | Mode::Options | Mode::Shaped => return in_files.concat(),
             Mode::Select => return in_files.concat().iter().map(|(which, row)| (*which, rows::shaped(row))).collect(),
-            Mode::Upsert => by_key.extend(written.map(|(which, row)| (rows::id(&row), (which, row)))),
-            Mode::Newest => {
+            Mode::Upsert | Mode::Torn => by_key.extend(written.map(|(which, row)| (rows::id(&row), (which, row)))),
+            Mode::Newest | Mode::Traced => {
                 for (which, row) in written {
                     let standing = by_key.get(&rows::id(&row)).map(|(_, standing)| rows::seen(standing));
                     if standing.is_none_or(|standing| standing < rows::seen(&row)) {
@@ -111,7 +112,9 @@ impl Lake {
                 }
             }
         }
-        by_key.into_values().collect()
+        let moves = self.combination.mode == Mode::Traced;
+        let told = |(which, row): (Which, Cells)| (which, if moves { rows::moved(&row) } else { row });
+        by_key.into_values().map(told).collect()
     }
 
     /// The query that gives them.

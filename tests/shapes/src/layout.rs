@@ -166,6 +166,15 @@ pub(crate) const LAYOUTS: &[Layout] = &[
         neighbour: "hour=2026-10-25T03:00:00",
     },
     Layout {
+        name: "rangehour",
+        levels: "dt={yyyy-mm-dd}/hour={hh}/",
+        parts: &[range("hour", "timestamp", "", Type::Timestamp, ["2026-11-01 07:59:59", "2026-11-01 08:00:00"])],
+        spellings: &["dt=2026-11-01/hour=07/", "DT=2026-11-01/hour=7/"],
+        partition: "hour=2026-11-01T07:00:00",
+        elsewhere: "dt=2026-11-01/hour=08/",
+        neighbour: "hour=2026-11-01T08:00:00",
+    },
+    Layout {
         name: "rangemonth",
         levels: "year={yyyy}/month={mm}/{dd}/",
         parts: &[range("month", "date", "grain = \"month\"\n", Type::Date, ["2028-02-29", "2028-03-01"])],

@@ -10,7 +10,6 @@ use tokio_postgres::{Client, SimpleQueryMessage};
 
 use crate::combination::Combination;
 use crate::lake::{Lake, Row, Which};
-use crate::mode::Mode;
 use crate::report::{Outcome, Report};
 use crate::stage::{self, SCHEMA};
 
@@ -115,7 +114,7 @@ async fn problem(world: &World, sql: &Client, lake: &Lake) -> Result<Option<Stri
 
 /// Each row names a batch of its dataset, and the whole partition one.
 async fn provenance(sql: &Client, lake: &Lake) -> Result<Option<String>> {
-    if lake.combination.mode != Mode::Provenance {
+    if !lake.combination.mode.has_provenance() {
         return Ok(None);
     }
     let dataset = lake.combination.name();

@@ -43,6 +43,42 @@ pub(crate) fn shaped(row: &[Cell]) -> Vec<Cell> {
     row.iter().zip(COLUMNS).map(shape).collect()
 }
 
+/// Columns by which an upsert finds and weighs rows, and the expressions in their place; [`moved`] does the same to a row.
+pub(crate) const MOVED: [(&str, &str); 2] = [("id", "id + 1000"), ("seen", "seen + interval '1 hour'")];
+
+/// What the expressions of [`MOVED`] make of a row.
+pub(crate) fn moved(row: &[Cell]) -> Vec<Cell> {
+    let change = |(cell, (column, _)): (&Cell, (&str, Type))| match (column, cell) {
+        ("id", Cell::Int(id)) => Cell::Int(id + 1000),
+        ("seen", Cell::Timestamp(at)) => Cell::Timestamp(at.saturating_add(HOUR)),
+        _ => cell.clone(),
+    };
+    row.iter().zip(COLUMNS).map(change).collect()
+}
+
+const HOUR: SignedDuration = SignedDuration::from_hours(1);
+
+/// What a file holds where only an expression says which partition its rows are of: another value, often another partition's.
+pub(crate) fn hidden(cell: Cell) -> Cell {
+    match cell {
+        Cell::Date(day) => Cell::Date(day.saturating_sub(Span::new().days(1))),
+        Cell::Timestamp(at) => Cell::Timestamp(at.saturating_sub(HOUR)),
+        Cell::Int(number) => Cell::Int(number - 7),
+        Cell::Text(text) => Cell::Text(text + "##"),
+        other => other,
+    }
+}
+
+/// The expression that undoes [`hidden`].
+pub(crate) fn shown(column: &str, kind: Type) -> String {
+    match kind {
+        Type::Date => format!("{column} + 1"),
+        Type::Timestamp | Type::TimestampTz => format!("{column} + interval '1 hour'"),
+        Type::Varchar(_) => format!("rtrim({column}, '#')"),
+        _ => format!("{column} + 7"),
+    }
+}
+
 /// What a row is told apart by.
 pub(crate) fn id(row: &[Cell]) -> i64 {
     match row.first() {
