@@ -10,6 +10,7 @@ mod emptied;
 mod faults;
 mod guards;
 mod hostile_keys;
+mod lock_scope;
 mod main_job;
 mod manual;
 mod producers;
