@@ -83,7 +83,7 @@ SET statement_timeout TO 1800000;
 -- 2
 SET timezone TO 'UTC';
 -- 3
-SELECT TRIM(file_name), line_number, TRIM(column_name), error_code, TRIM(error_message)
+SELECT TRIM(file_name), line_number, TRIM(column_name), error_code, TRIM(error_message), TRIM(column_type), TRIM(column_length), position
 FROM sys_load_error_detail WHERE query_id = 4711 ORDER BY file_name, line_number LIMIT 10;
 
 ---- tidemark/events/region=O'Brien\'; DROP TABLE x;--%0A%2F"$$é/hour=2026-11-01T07:00:00/01936000-0000-7000-8000-000000000002/swap

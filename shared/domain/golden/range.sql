@@ -69,7 +69,7 @@ SET statement_timeout TO 1800000;
 -- 2
 SET timezone TO 'UTC';
 -- 3
-SELECT TRIM(file_name), line_number, TRIM(column_name), error_code, TRIM(error_message)
+SELECT TRIM(file_name), line_number, TRIM(column_name), error_code, TRIM(error_message), TRIM(column_type), TRIM(column_length), position
 FROM sys_load_error_detail WHERE query_id = 4711 ORDER BY file_name, line_number LIMIT 10;
 
 ---- tidemark/clicks/region=eu/day=2026-10-25/01936000-0000-7000-8000-000000000002/swap
