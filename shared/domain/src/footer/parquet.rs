@@ -8,18 +8,14 @@ use super::{Decimals, Family, FileColumn};
 /// One top-level column.
 pub(super) fn column(field: &Type) -> FileColumn {
     let name = field.name().to_owned();
-    match decimals(field) {
-        Some(decimals) => {
-            let plain = field.get_physical_type().to_string().to_lowercase();
-            let bytes = decimals.bytes.map_or_else(String::new, |bytes| format!(" of {bytes} bytes"));
-            let described = format!("{plain}{bytes} (decimal({},{}))", decimals.precision, decimals.scale);
-            FileColumn { name, described, fills: &[Family::Decimal, Family::Super], decimals: Some(decimals) }
-        }
-        None => {
-            let (described, fills) = told(field);
-            FileColumn { name, described, fills, decimals: None }
-        }
-    }
+    let Some(decimals) = decimals(field) else {
+        let (described, fills) = told(field);
+        return FileColumn { name, described, fills, decimals: None };
+    };
+    let plain = field.get_physical_type().to_string().to_lowercase();
+    let bytes = decimals.bytes.map_or_else(String::new, |bytes| format!(" of {bytes} bytes"));
+    let described = format!("{plain}{bytes} (decimal({},{}))", decimals.precision, decimals.scale);
+    FileColumn { name, described, fills: &[Family::Decimal, Family::Super], decimals: Some(decimals) }
 }
 
 fn is_nested(field: &Type) -> bool {
