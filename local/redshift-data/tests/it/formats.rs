@@ -314,12 +314,12 @@ async fn nested_columns_fill_a_super_that_asks_for_json() {
 
 #[tokio::test]
 async fn nested_records_of_avro_fill_a_super() {
+    use apache_avro::types::Value;
     let schema = r#"{"type":"record","name":"r","fields":[{"name":"id","type":"long"},{"name":"profile","type":
         ["null",{"type":"record","name":"p","fields":[{"name":"Name","type":"string"},
         {"name":"tags","type":{"type":"array","items":"string"}},{"name":"sizes","type":{"type":"map","values":"double"}}]}]}]}"#;
     let schema = apache_avro::Schema::parse_str(schema).unwrap();
     let mut writer = apache_avro::Writer::new(&schema, Vec::new()).unwrap();
-    use apache_avro::types::Value;
     let profile = Value::Record(vec![
         ("Name".to_owned(), Value::String("Zoë".to_owned())),
         ("tags".to_owned(), Value::Array(vec![Value::String("a\"b".to_owned())])),
