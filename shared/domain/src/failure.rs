@@ -338,6 +338,9 @@ const RULES: &[(FailureKind, &[&str])] = &[
         &[
             "timed out",
             "connection",
+            // What Redshift's driver says of one that is gone: airbytehq/airbyte#34273.
+            "i/o error occurred",
+            "broken pipe",
             "terminated by",
             "service unavailable",
             "shutting down",

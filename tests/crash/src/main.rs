@@ -183,6 +183,7 @@ fn points(traces: &[(Scenario, Vec<String>)], statements: &BTreeMap<String, usiz
     let mut ordinary = points::twice(Scenario::Late, late);
     ordinary.extend(once.into_iter().rev());
     ordinary.extend(points::broken(traces, statements));
+    ordinary.sort_by_key(|point| !point.is_slow());
     let other = [Way::BreakCopy, Way::BreakSwap, Way::LoseAnswer];
     ordinary.extend(other.map(|way| Point { scenario: Scenario::Late, way }));
     let mut stopped = points::zombies(Scenario::Late, late);

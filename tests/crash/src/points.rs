@@ -71,6 +71,12 @@ impl Point {
             && matches!(&self.way, Way::Kill(kills) if kills.last().is_some_and(before_swap))
     }
 
+    /// Two leases, or somebody else's lock, are waited for: such points come first, so that none is left alone at the end.
+    pub(crate) fn is_slow(&self) -> bool {
+        let twice = matches!(&self.way, Way::Kill(kills) if kills.len() > 1);
+        twice || self.scenario == Scenario::Blocked
+    }
+
     /// A COPY that failed is made again.
     pub(crate) fn may_copy_again(&self) -> bool {
         match &self.way {

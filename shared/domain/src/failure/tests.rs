@@ -160,6 +160,12 @@ fn a_refused_connection_leaves_only_the_parent_to_blame() {
     assert_eq!(culprit(&errors), None);
     let failure = statement_failure(None, "FATAL: password authentication failed for user \"x\"");
     assert_eq!((failure.kind, failure.effect), (FailureKind::Misconfigured, Effect::Unknown));
+    let lost = statement_failure(None, "FATAL: An I/O error occurred while sending to the backend.");
+    assert_eq!(
+        (lost.kind, lost.effect),
+        (FailureKind::Unavailable, Effect::Unknown),
+        "COMMIT's answer may be what is lost"
+    );
     let failure = statement_failure(None, "The connection attempt failed.");
     assert_eq!((failure.kind, failure.effect), (FailureKind::Unavailable, Effect::Unknown));
 }
@@ -253,6 +259,8 @@ fn texts_of_the_engine() {
         ("ERROR: Query (12) canceled on user's request", TooSlow),
         ("ERROR: Query (12) cancelled by WLM abort action of Query Monitoring Rule \"r\"", TooSlow),
         ("FATAL: terminating connection due to administrator command", Unavailable),
+        ("FATAL: An I/O error occurred while sending to the backend.", Unavailable),
+        ("java.net.SocketException: Broken pipe (Write failed)", Unavailable),
         ("ERROR: Disk Full", Unavailable),
         ("ERROR: syntax error at or near \"x\"\n  Position: 3", Bug),
         ("ERROR: something nobody has ever seen", Bug),
