@@ -8,6 +8,9 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::lateness::Lateness;
 use crate::report::Report;
+use crate::backfill::Backfill;
+use crate::pause::{Pause, Resume};
+use crate::replay::Replay;
 use crate::status::Status;
 
 const EXIT_CODES: &str = "\
@@ -44,8 +47,14 @@ pub(crate) enum Command {
     Init,
     /// Put a datasets.toml in force, after showing what changes
     Apply(Apply),
-    /// Have a partition rebuilt
+    /// Have partitions rebuilt
     Replay(Replay),
+    /// Have many partitions rebuilt by a job, a few at a time
+    Backfill(Backfill),
+    /// Let marks gather: nothing of a dataset is rebuilt until it is resumed
+    Pause(Pause),
+    /// Go on with a dataset that was paused, or halted for a repair
+    Resume(Resume),
     /// Tell how a partition stands, and what happens next
     Show(Show),
     Status(Status),
@@ -99,29 +108,6 @@ pub(crate) struct Apply {
     /// Mark no partitions: files that are there already aren't looked at until they change or are replayed
     #[arg(long)]
     pub(crate) no_mark: bool,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Replay {
-    /// The dataset
-    pub(crate) dataset: String,
-    /// The partition, such as dt=2026-11-01
-    pub(crate) partition: String,
-    /// Why, for the record
-    #[arg(long)]
-    pub(crate) reason: Option<String>,
-    /// Rebuild only if the files differ from those of the last rebuild
-    #[arg(long)]
-    pub(crate) no_force: bool,
-    /// Let these pass: missing_objects, empty_source, row_drop, foreign_rows
-    #[arg(long, value_name = "KIND", value_delimiter = ',', conflicts_with = "no_force")]
-    pub(crate) accept: Vec<String>,
-    /// The listing that was looked at and is accepted; without it, the one that `show` tells
-    #[arg(long, requires = "accept")]
-    pub(crate) digest: Option<String>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use tidemark_aws::clients;
 use tidemark_aws::config::{Config, Purpose, environment};
-use tidemark_domain::dataset::Head;
+use tidemark_domain::dataset::{Head, Mode};
 use tidemark_domain::definition::Definition;
 use tidemark_domain::id::{DatasetName, PartitionId, PartitionName};
 use tidemark_domain::partition::PartitionItem;
 use tidemark_engine::{Engine, Ports};
 
+use crate::console::{PLAIN, WARN};
 use crate::exit::Failure;
 
 /// A stack and the way to it.
@@ -43,6 +44,33 @@ pub(crate) struct Seen {
     pub(crate) id: PartitionId,
     /// What is stored of it; `None` where it was never marked.
     pub(crate) item: Option<PartitionItem>,
+}
+
+impl Known {
+    /// One of its partitions.
+    pub(crate) fn id(&self, partition: &PartitionName) -> PartitionId {
+        PartitionId { dataset: self.dataset.clone(), partition: partition.clone() }
+    }
+
+    /// Refuses one of which nothing is rebuilt any more.
+    pub(crate) fn not_retired(&self) -> Result<(), Failure> {
+        match self.head.mode {
+            Mode::Retired => Err(Failure::Refused(format!("{} is retired; apply a file that has it", self.dataset))),
+            Mode::Active | Mode::Paused | Mode::Halted => Ok(()),
+        }
+    }
+
+    /// What keeps its partitions from being rebuilt at once, as a line; else nothing.
+    pub(crate) fn note(&self) -> String {
+        let why = self.head.why.as_deref().unwrap_or("no reason is stored");
+        match self.head.mode {
+            Mode::Paused => format!("{WARN}note{PLAIN}: {} is paused; it is rebuilt once resumed\n", self.dataset),
+            Mode::Halted => {
+                format!("{WARN}note{PLAIN}: {} is halted ({why}); it is probed every 15 minutes\n", self.dataset)
+            }
+            Mode::Active | Mode::Retired => String::new(),
+        }
+    }
 }
 
 impl Cloud {
@@ -87,9 +115,14 @@ impl Cloud {
         let name = PartitionName::new(partition).map_err(|error| Failure::Usage(error.to_string()))?;
         let partition = definition.partition(&name).map_err(|error| Failure::Refused(error.to_string()))?.name;
         let id = PartitionId { dataset, partition };
-        let item = self.ports.state.read(&[PartitionItem::key(&id)]).await.map_err(unavailable)?.pop().flatten();
-        let item = item.map(|item| PartitionItem::from_item(&item)).transpose();
-        Ok(Seen { head, definition, item: item.map_err(|error| unreadable(&id, &error))?, id })
+        let item = self.item(&id).await?;
+        Ok(Seen { head, definition, id, item })
+    }
+
+    /// What is stored of a partition.
+    pub(crate) async fn item(&self, id: &PartitionId) -> Result<Option<PartitionItem>, Failure> {
+        let item = self.ports.state.read(&[PartitionItem::key(id)]).await.map_err(unavailable)?.pop().flatten();
+        item.map(|item| PartitionItem::from_item(&item)).transpose().map_err(|error| unreadable(id, &error))
     }
 }
 

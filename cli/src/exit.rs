@@ -1,6 +1,6 @@
 //! How a command ends: its exit code, and the sentence a failure is told with.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::io;
 use std::process::ExitCode;
 
@@ -38,6 +38,16 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// The same, of one thing among several.
+    pub(crate) fn about(self, what: &impl Display) -> Self {
+        match self {
+            Self::Refused(message) => Self::Refused(format!("{what}: {message}")),
+            Self::Usage(message) => Self::Usage(format!("{what}: {message}")),
+            Self::Unavailable(message) => Self::Unavailable(format!("{what}: {message}")),
+            Self::Unread => Self::Unread,
+        }
+    }
+
     /// Tells it on standard error.
     pub(crate) fn tell(self) -> ExitCode {
         let (code, message) = match self {

@@ -3,8 +3,10 @@
 //! It decides nothing by itself: what is right is said by the domain, what is done is done by the engine, and this prints it.
 //! Results go to standard output, everything else to standard error; a reader who closes the pipe ends it quietly.
 
+mod accept;
 mod apply;
 mod arguments;
+mod backfill;
 mod cloud;
 mod console;
 mod env_file;
@@ -14,6 +16,7 @@ mod file;
 mod init;
 mod lateness;
 mod moment;
+mod pause;
 mod replay;
 mod report;
 mod show;
@@ -21,6 +24,7 @@ mod sql;
 mod status;
 mod table;
 mod validate;
+mod which;
 
 use std::process::ExitCode;
 
@@ -49,6 +53,9 @@ fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         Command::Init => wait_for(init::run()),
         Command::Apply(arguments) => wait_for(apply::run(arguments)),
         Command::Replay(arguments) => wait_for(replay::run(arguments)),
+        Command::Backfill(arguments) => wait_for(backfill::run(arguments)),
+        Command::Pause(arguments) => wait_for(pause::pause(arguments)),
+        Command::Resume(arguments) => wait_for(pause::resume(arguments)),
         Command::Show(arguments) => wait_for(show::run(arguments)),
         Command::Lateness(arguments) => wait_for(lateness::run(arguments)),
         Command::Report(arguments) => wait_for(report::run(arguments)),

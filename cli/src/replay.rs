@@ -1,156 +1,151 @@
-//! `tidemark replay DATASET PARTITION`
+//! `tidemark replay DATASET PARTITION…`: asks for rebuilds, by the message that anybody may put on the queue.
 
-use std::collections::BTreeSet;
+#![expect(clippy::doc_markdown, reason = "these comments are the help that a terminal shows")]
 
-use tidemark_domain::dataset::Mode;
-use tidemark_domain::id::Digest;
+use std::fmt::Write as _;
+
+use clap::Args;
+use serde_json::{Value, json};
+use tidemark_domain::job::MARKED_AT_ONCE;
 use tidemark_domain::lock::Scope;
-use tidemark_domain::message::{PartitionMessage, Replay, Wish};
-use tidemark_domain::partition::{Accept, PartitionItem};
-use tidemark_domain::verify::GuardKind;
+use tidemark_domain::message::{PartitionMessage, Replay as Asked, Wish};
 use tidemark_engine::ports::Outgoing;
+use tidemark_engine::selection::{Chosen, Selection};
 
-use crate::arguments;
-use crate::cloud::{Cloud, Seen, unavailable};
+use crate::accept;
+use crate::cloud::{Cloud, Known, unavailable};
 use crate::console::{self, FAINT, GOOD, NAME, PLAIN, WARN};
 use crate::exit::{Failure, Outcome};
+use crate::file::count;
+use crate::which::{self, Ends};
 
-/// Sends the message that asks for a rebuild, and prints it.
-pub(crate) async fn run(arguments: &arguments::Replay) -> Result<Outcome, Failure> {
-    let cloud = Cloud::connect().await?;
-    let seen = cloud.look(&arguments.dataset, &arguments.partition).await?;
-    if seen.head.mode == Mode::Retired {
-        return Err(Failure::Refused(format!("{} is retired; apply a file that has it", seen.id.dataset)));
-    }
-    let accept = accept(arguments, seen.item.as_ref())?;
-    let replay = Replay { reason: arguments.reason.clone(), force: !arguments.no_force, accept };
-    let message = PartitionMessage { id: seen.id.clone(), wish: Wish::Replay(replay) };
-    let body = message.body();
-    // Held to the contract as rebuild will read it.
-    PartitionMessage::parse(&body).map_err(|error| Failure::Refused(error.to_string()))?;
-    let scope = Scope::of(&seen.id, seen.head.concurrency);
-    let unsent = cloud.ports.queue.send(&[Outgoing { message, scope }]).await.map_err(unavailable)?;
-    if let Some((_, why)) = unsent.into_iter().next() {
-        return Err(unavailable(format!("the queue refused the message: {why}")));
-    }
-    if arguments.json {
-        console::print(&format!("{body}\n"))?;
-    } else {
-        console::print(&told(&seen, &body))?;
-    }
-    Ok(Outcome::Done)
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags of a command line are just that")]
+pub(crate) struct Replay {
+    /// The dataset
+    pub(crate) dataset: String,
+    /// The partitions, such as dt=2026-11-01
+    #[arg(value_name = "PARTITION", conflicts_with_all = ["from", "to", "parked"])]
+    pub(crate) partitions: Vec<String>,
+    #[command(flatten)]
+    pub(crate) ends: Ends,
+    /// The parked partitions, all or those of the range
+    #[arg(long)]
+    pub(crate) parked: bool,
+    /// Why, for the record
+    #[arg(long)]
+    pub(crate) reason: Option<String>,
+    /// Rebuild only what has other files than at its last rebuild
+    #[arg(long)]
+    pub(crate) no_force: bool,
+    /// Let these pass: missing_objects, empty_source, row_drop, foreign_rows
+    #[arg(long, value_name = "KIND", value_delimiter = ',', conflicts_with = "no_force")]
+    pub(crate) accept: Vec<String>,
+    /// The listing that was looked at and is accepted, of one partition; without it, the one that `show` tells
+    #[arg(long, requires = "accept", conflicts_with_all = ["from", "to", "parked"])]
+    pub(crate) digest: Option<String>,
+    /// Tell what would be sent, and send nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
-fn told(seen: &Seen, body: &str) -> String {
-    let note = match seen.head.mode {
-        Mode::Paused => format!("{WARN}note{PLAIN}: {} is paused; it is rebuilt once resumed\n", seen.id.dataset),
-        Mode::Halted => format!(
-            "{WARN}note{PLAIN}: {} is halted ({}); it is probed every 15 minutes\n",
-            seen.id.dataset,
-            seen.head.why.as_deref().unwrap_or("no reason is stored")
-        ),
-        Mode::Active | Mode::Retired => String::new(),
-    };
-    format!("{GOOD}sent{PLAIN}: {NAME}{}{PLAIN} {FAINT}{body}{PLAIN}\n{note}", seen.id)
-}
-
-/// What the rebuild may let pass. The digest that goes with it is the one that was given, or the one the item shows.
-fn accept(arguments: &arguments::Replay, item: Option<&PartitionItem>) -> Result<Option<Accept>, Failure> {
-    let mut kinds = BTreeSet::new();
-    for name in &arguments.accept {
-        let kind = GuardKind::ALL.into_iter().find(|kind| kind.name() == name && kind.may_be_accepted());
-        kinds.insert(kind.ok_or_else(|| {
-            let may = GuardKind::ALL.into_iter().filter(|kind| kind.may_be_accepted()).map(GuardKind::name);
-            Failure::Usage(format!("{name:?} can't be accepted; write some of {}", may.collect::<Vec<_>>().join(", ")))
-        })?);
-    }
-    if kinds.is_empty() {
-        return Ok(None);
-    }
-    let (shown, given) = (item.and_then(shown_digest), arguments.digest.as_deref().map(Digest::stored));
-    let needed = kinds.iter().any(|kind| kind.accepted_with_digest());
-    if let (true, Some(given), Some(shown)) = (needed, &given, &shown)
-        && given != shown
-    {
-        return Err(Failure::Refused(format!(
-            "digest {given} is accepted, but the partition shows {shown} by now; look again with `tidemark show`"
-        )));
-    }
-    let digest = given.or(shown);
-    if digest.is_none() && needed {
-        return Err(Failure::Refused(
-            "there is no listing to accept: the partition is neither parked nor in a batch that has listed; \
-             replay it without --accept, then look with `tidemark show`"
+/// Sends the messages that ask for the rebuilds, and prints them.
+pub(crate) async fn run(arguments: &Replay) -> Result<Outcome, Failure> {
+    if arguments.partitions.is_empty() && !arguments.ends.are_given() && !arguments.parked {
+        return Err(Failure::Usage(
+            "name the partitions, or a range with --from and --to, or --parked; all of them: `tidemark backfill --all`"
                 .to_owned(),
         ));
     }
-    Ok(Some(Accept { kinds, digest }))
+    if arguments.digest.is_some() && arguments.partitions.len() > 1 {
+        return Err(Failure::Usage("--digest is that of one partition; name just that one".to_owned()));
+    }
+    let cloud = Cloud::connect().await?;
+    let known = cloud.dataset(&arguments.dataset).await?;
+    known.not_retired()?;
+    let Selection { chosen, .. } = if arguments.partitions.is_empty() {
+        which::select(&cloud, &known, &arguments.ends, arguments.parked).await?
+    } else {
+        which::named(&cloud, &known, &arguments.partitions).await?
+    };
+    if chosen.len() > MARKED_AT_ONCE {
+        return Err(too_many(arguments, chosen.len()));
+    }
+    let outgoing = messages(arguments, &known, &chosen)?;
+    if !arguments.dry_run {
+        send(&cloud, &outgoing).await?;
+    }
+    tell(arguments, &known, &outgoing)?;
+    Ok(Outcome::Done)
 }
 
-/// The digest of the listing that an operator sees: the one it was parked for, else that of the batch in progress.
-pub(crate) fn shown_digest(item: &PartitionItem) -> Option<Digest> {
-    let parked = item.parked.as_ref().filter(|_| item.rests_parked());
-    let parked = parked.and_then(|parked| parked.digest.clone());
-    parked.or_else(|| item.batch.as_ref()?.listed.as_ref().map(|listed| listed.digest.clone()))
+/// Each partition's message, held to the contract as rebuild will read it.
+fn messages(arguments: &Replay, known: &Known, chosen: &[Chosen]) -> Result<Vec<Outgoing>, Failure> {
+    let kinds = accept::kinds(&arguments.accept)?;
+    let message = |chosen: &Chosen| {
+        let id = known.id(&chosen.partition.name);
+        let accept = accept::of(&kinds, arguments.digest.as_deref(), chosen.item.as_ref());
+        let accept = accept.map_err(|failure| failure.about(&id))?;
+        let asked = Asked { reason: arguments.reason.clone(), force: !arguments.no_force, accept };
+        let scope = Scope::of(&id, known.head.concurrency);
+        let message = PartitionMessage { id, wish: Wish::Replay(asked) };
+        PartitionMessage::parse(&message.body()).map_err(|error| Failure::Refused(error.to_string()))?;
+        Ok(Outgoing { message, scope })
+    };
+    chosen.iter().map(message).collect()
 }
 
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    fn asked(accept: &[&str], digest: Option<&str>) -> arguments::Replay {
-        arguments::Replay {
-            dataset: "orders".to_owned(),
-            partition: "dt=2026-11-01".to_owned(),
-            reason: None,
-            no_force: false,
-            accept: accept.iter().map(|kind| (*kind).to_owned()).collect(),
-            digest: digest.map(str::to_owned),
-            json: false,
-        }
+async fn send(cloud: &Cloud, outgoing: &[Outgoing]) -> Result<(), Failure> {
+    if outgoing.is_empty() {
+        return Ok(());
     }
-
-    fn item(parked: &Value) -> PartitionItem {
-        let item = json!({ "marked": 3, "built": 2, "marked_at": 0, "fence": 4, "parked": parked });
-        serde_json::from_value(item).unwrap()
+    let unsent = cloud.ports.queue.send(outgoing).await.map_err(unavailable)?;
+    if unsent.is_empty() {
+        return Ok(());
     }
+    let told = unsent.iter().map(|(n, why)| format!("{}: {why}", outgoing[*n].message.id)).collect::<Vec<_>>();
+    let all = outgoing.len();
+    Err(unavailable(format!("the queue refused {} of {all} messages; {}", unsent.len(), told.join("; "))))
+}
 
-    #[test]
-    fn what_is_accepted_goes_with_the_listing_that_was_seen() {
-        let parked = item(&json!({ "generation": 3, "digest": "seen", "kind": "empty_source", "message": "m" }));
-        let accepted = accept(&asked(&["empty_source", "row_drop"], None), Some(&parked)).unwrap().unwrap();
-        assert_eq!((accepted.kinds.len(), accepted.digest), (2, Some(Digest::stored("seen"))));
-        let given = accept(&asked(&["empty_source"], Some("seen")), Some(&parked)).unwrap().unwrap();
-        assert_eq!(given.digest, Some(Digest::stored("seen")));
-        let unparked = accept(&asked(&["empty_source"], Some("seen")), None).unwrap().unwrap();
-        assert_eq!(unparked.digest, Some(Digest::stored("seen")), "it is held against what is listed then");
+fn too_many(arguments: &Replay, many: usize) -> Failure {
+    let mut instead = format!("tidemark backfill {}", arguments.dataset);
+    for (name, end) in [("--from", &arguments.ends.from), ("--to", &arguments.ends.to)] {
+        instead.extend(end.iter().map(|end| format!(" {name} {end}")));
     }
+    if arguments.parked {
+        instead.push_str(" --parked");
+    } else if !arguments.ends.are_given() {
+        instead.push_str(" --from … --to …");
+    }
+    Failure::Refused(format!(
+        "{many} partitions are more than the {MARKED_AT_ONCE} that are replayed at once, so that new files don't wait \
+         behind them; write `{instead}`"
+    ))
+}
 
-    #[test]
-    fn another_listing_than_the_one_shown_is_refused_with_both_digests() {
-        let parked = item(&json!({ "generation": 3, "digest": "now", "kind": "empty_source", "message": "m" }));
-        let refused = accept(&asked(&["empty_source"], Some("then")), Some(&parked));
-        assert!(
-            matches!(&refused, Err(Failure::Refused(told)) if told.contains("then") && told.contains("now")),
-            "{refused:?}"
-        );
-        assert!(accept(&asked(&["foreign_rows"], Some("then")), Some(&parked)).is_ok(), "needs none");
+fn tell(arguments: &Replay, known: &Known, outgoing: &[Outgoing]) -> Result<(), Failure> {
+    let bodies: Vec<String> = outgoing.iter().map(|outgoing| outgoing.message.body()).collect();
+    if arguments.json {
+        let messages: Vec<Value> = bodies.iter().filter_map(|body| serde_json::from_str(body).ok()).collect();
+        let told = json!({ "dataset": known.dataset, "sent": !arguments.dry_run, "messages": messages });
+        return Ok(console::print_json(&told)?);
     }
-
-    #[test]
-    fn a_listing_from_before_the_newest_mark_is_not_taken_for_it() {
-        let old = item(&json!({ "generation": 2, "digest": "old", "kind": "empty_source", "message": "m" }));
-        assert!(matches!(accept(&asked(&["empty_source"], None), Some(&old)), Err(Failure::Refused(_))));
-        assert!(matches!(accept(&asked(&["empty_source"], None), None), Err(Failure::Refused(_))));
-        assert_eq!(accept(&asked(&["foreign_rows"], None), None).unwrap().unwrap().digest, None);
+    let mut text = String::new();
+    let (colour, did) = if arguments.dry_run { (WARN, "would send") } else { (GOOD, "sent") };
+    for (outgoing, body) in outgoing.iter().zip(&bodies) {
+        let id = &outgoing.message.id;
+        // Writing to a String can't fail.
+        let _ = writeln!(text, "{colour}{did}{PLAIN}: {NAME}{id}{PLAIN} {FAINT}{body}{PLAIN}");
     }
-
-    #[test]
-    fn only_what_may_be_accepted_is() {
-        assert_eq!(accept(&asked(&[], None), None), Ok(None));
-        let refused = accept(&asked(&["duplicate_keys"], None), None);
-        assert!(matches!(refused, Err(Failure::Usage(told)) if told.contains("row_drop")));
+    match outgoing.len() {
+        0 => text.push_str("nothing to do: no partition is meant\n"),
+        1 => {}
+        many => _ = writeln!(text, "{did} {}", count(many, "message")),
     }
+    text.push_str(&known.note());
+    Ok(console::print(&text)?)
 }

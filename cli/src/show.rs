@@ -23,7 +23,7 @@ pub(crate) async fn run(arguments: &Show) -> Result<Outcome, Failure> {
             "partition": seen.id.partition,
             "state": story.state.name(),
             "next": story.next,
-            "digest": seen.item.as_ref().and_then(crate::replay::shown_digest),
+            "digest": seen.item.as_ref().and_then(crate::accept::shown_digest),
             "head": seen.head,
             "item": seen.item,
         }))?;

@@ -186,7 +186,7 @@ async fn show_follows_a_partition_and_replay_rebuilds_it() -> Result<()> {
     assert!(clean.out.starts_with("orders dt=2026-11-01: clean\n") && clean.out.contains(": 10 rows"), "{clean:?}");
 
     let sent = world.tidemark_well(&["replay", "orders", "dt=2026-11-01", "--reason", "a test", "--json"]).await?;
-    let message = json(&sent)?;
+    let message = &json(&sent)?["messages"][0];
     assert_eq!((&message["force"], &message["reason"]), (&true.into(), &"a test".into()), "{message:#}");
     let view = world.wait_landed(&day, 1).await?;
     assert_eq!(view.landed.len(), 2);

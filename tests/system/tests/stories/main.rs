@@ -13,6 +13,7 @@ mod hostile_keys;
 mod lock_scope;
 mod main_job;
 mod manual;
+mod operator;
 mod producers;
 mod replays;
 mod telemetry;

@@ -1,0 +1,157 @@
+//! What an operator does by command: replays of several, backfills, pause and resume.
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+use tidemark_kit::state::Queue;
+use tidemark_kit::{Dataset, Partition, Settings, Told, World, orders};
+
+fn json(told: &Told) -> Result<Value> {
+    serde_json::from_str(&told.out).with_context(|| format!("no JSON: {}{}", told.out, told.err))
+}
+
+fn code(told: &Told) -> Option<i32> {
+    told.status.code()
+}
+
+async fn marked(world: &World, day: &Partition) -> Result<i64> {
+    Ok(world.item(day).await?.map_or(0, |item| item.number("marked")))
+}
+
+#[tokio::test]
+async fn several_partitions_are_replayed_by_name_by_range_and_as_parked() -> Result<()> {
+    let world = World::new().await?;
+    let days = ["2026-11-01", "2026-11-02", "2026-11-03"].map(|day| Dataset::Orders.day(day));
+    for day in &days {
+        world.put_orders(&day.file("a.parquet"), &orders::orders(0, 20)).await?;
+    }
+    for day in &days {
+        world.wait_true(day).await?;
+    }
+
+    // A dry run tells the messages, and sends none.
+    let before = marked(&world, &days[0]).await?;
+    let range = ["replay", "orders", "--from", "2026-11-01", "--to", "dt=2026-11-02"];
+    let dry = world.tidemark_well(&[&range[..], &["--dry-run"]].concat()).await?;
+    assert!(dry.out.contains("would send") && dry.out.contains("would send 2 messages"), "{dry:?}");
+    assert_eq!((world.depth(Queue::Partitions).await?, marked(&world, &days[0]).await?), (0, before));
+
+    world.tidemark_well(&[&range[..], &["--reason", "a test"]].concat()).await?;
+    world.wait_landed(&days[0], 1).await?;
+    world.wait_landed(&days[1], 1).await?;
+    assert_eq!(world.landed(&days[2]).await?.len(), 1, "it lies beyond the range");
+    let named = ["replay", "orders", "dt=2026-11-03", "dt=2026-11-03", "dt=2026-11-01", "--no-force", "--json"];
+    let messages = json(&world.tidemark_well(&named).await?)?["messages"].clone();
+    assert_eq!(messages.as_array().map(Vec::len), Some(2), "each once: {messages:#}");
+    assert_eq!(messages[0]["force"], false);
+
+    // Parked ones: each with the listing that it shows.
+    world.put_orders(&days[2].file("a.parquet"), &orders::orders(0, 2)).await?;
+    world.wait_parked(&days[2]).await?;
+    let parked = ["replay", "orders", "--parked", "--accept", "row_drop", "--json"];
+    let messages = json(&world.tidemark_well(&parked).await?)?["messages"].clone();
+    let digest = world.item(&days[2]).await?.context("it is there")?.0["parked"]["digest"].clone();
+    assert_eq!((messages.as_array().map(Vec::len), &messages[0]["digest"]), (Some(1), &digest), "{messages:#}");
+    assert_eq!(world.wait_landed(&days[2], 1).await?.target.rows.len(), 2);
+    assert!(world.tidemark_well(&["replay", "orders", "--parked"]).await?.out.starts_with("nothing to do"));
+
+    for (arguments, words) in [
+        (vec!["replay", "orders"], "name the partitions"),
+        (vec!["replay", "orders", "--from", "2026-11-03", "--to", "2026-11-01"], "exchange them"),
+        (vec!["replay", "orders", "--from", "week 5"], "is no date"),
+        (
+            vec!["replay", "orders", "dt=2026-11-01", "dt=2026-11-02", "--accept", "row_drop", "--digest", "x"],
+            "--digest",
+        ),
+    ] {
+        let told = world.tidemark(&arguments).await?;
+        assert!(code(&told) == Some(2) && told.err.contains(words), "{words}: {told:?}");
+    }
+    Ok(())
+}
+
+/// Marks gather while it is paused; more than fifty partitions are for a job; resuming wakes what gathered.
+#[tokio::test]
+async fn a_paused_dataset_gathers_marks_and_goes_on_where_it_is_resumed() -> Result<()> {
+    let world = World::new().await?;
+    let paused = world.tidemark_well(&["pause", "returns", "--reason", "a migration"]).await?;
+    assert!(paused.out.starts_with("paused: returns"), "{paused:?}");
+    let days: Vec<Partition> = (0..52)
+        .map(|n| jiff::civil::date(2026, 9, 1) + jiff::Span::new().days(n))
+        .map(|day| Dataset::Returns.day(&day.to_string()))
+        .collect();
+    for day in &days {
+        world.put_returns(&day.file("a.csv"), &orders::returns(0, 3)).await?;
+    }
+    let last = &days[days.len() - 1];
+    let gathered = || async { Ok((marked(&world, last).await? > 0).then_some(())) };
+    world.wait("to be marked", last, gathered).await?;
+    world.wait_quiet(last).await?;
+    assert!(world.landed(&days[0]).await?.is_empty(), "nothing is rebuilt");
+    let shown = world.tidemark_well(&["show", "returns", &days[0].name()]).await?;
+    assert!(shown.out.contains("a migration") && shown.out.contains("until the dataset is resumed"), "{shown:?}");
+
+    let many = world.tidemark(&["replay", "returns", "--from", "2026-09-01"]).await?;
+    assert_eq!(code(&many), Some(1), "{many:?}");
+    let instead = "write `tidemark backfill returns --from 2026-09-01`";
+    assert!(many.err.contains("52 partitions are more than the 50") && many.err.contains(instead), "{many:?}");
+    let dry = world.tidemark_well(&["backfill", "returns", "--from", "2026-09-01", "--dry-run", "--json"]).await?;
+    let plan = json(&dry)?;
+    assert_eq!((&plan["made"], plan["partitions"].as_array().map(Vec::len)), (&Value::Bool(false), Some(52)));
+    assert_eq!(world.tidemark_well(&["backfill", "--list"]).await?.out, "no jobs\n");
+
+    let dry = world.tidemark_well(&["resume", "returns", "--dry-run"]).await?;
+    assert!(dry.out.contains("would resume") && dry.out.contains("a migration"), "{dry:?}");
+    let resumed = json(&world.tidemark_well(&["resume", "returns", "--json"]).await?)?;
+    assert_eq!((&resumed["was"], &resumed["gathered"], &resumed["woken"]), (&"paused".into(), &52.into(), &52.into()));
+    world.wait_true(&days[0]).await?;
+    assert!(world.tidemark_well(&["resume", "returns"]).await?.out.starts_with("nothing to do"));
+    Ok(())
+}
+
+/// A job: of partitions that are only in S3, and of those that are only in state. It can be cancelled and goes on.
+#[tokio::test]
+async fn a_backfill_rebuilds_all_there_is_by_a_job() -> Result<()> {
+    let world = World::deploy(&Settings::default()).await?;
+    world.create_targets().await?;
+    world.tidemark_well(&["init"]).await?;
+    let old = Dataset::Orders.day("2026-01-01");
+    world.put_orders(&old.file("a.parquet"), &orders::orders(0, 10)).await?;
+    world.wait_quiet(&old).await?;
+    world.apply(&Settings::default().definitions).await?;
+    assert!(world.item(&old).await?.is_none(), "before the lookback, and its event came before the dataset");
+    let [kept, gone] = ["2026-11-01", "2026-11-02"].map(|day| Dataset::Orders.day(day));
+    for day in [&kept, &gone] {
+        world.put_orders(&day.file("a.parquet"), &orders::orders(0, 10)).await?;
+        world.wait_true(day).await?;
+    }
+    world.delete(&gone.file("a.parquet")).await?;
+    assert_eq!(world.wait_parked(&gone).await?.0, "empty_source");
+
+    let all = ["backfill", "orders", "--all", "--reason", "a new column", "--accept", "empty_source"];
+    let unsaid = world.tidemark(&all).await?;
+    assert!(code(&unsaid) == Some(1) && unsaid.err.contains("write --yes"), "{unsaid:?}");
+    assert!(unsaid.out.contains("3 partitions") && unsaid.out.contains("1 of them have files and were never marked"));
+    let made = json(&world.tidemark_well(&[&all[..], &["--yes", "--json"]].concat()).await?)?;
+    let expected: Vec<Value> = [&old, &kept, &gone].map(|day| day.name().into()).into();
+    assert_eq!(made["partitions"], Value::Array(expected), "{made:#}");
+
+    let id = made["job"]["id"].as_str().context("a job has an id")?.to_owned();
+    let cancelled = world.tidemark_well(&["backfill", "--cancel", &id]).await?;
+    assert!(cancelled.out.contains("0 of 3 marked"), "{cancelled:?}");
+    world.sweep().await?;
+    assert!(world.item(&old).await?.is_none(), "a cancelled job marks nothing");
+    let listed = world.tidemark_well(&["backfill", "--list", "orders"]).await?;
+    assert!(listed.out.contains("cancelled") && listed.out.contains("a new column"), "{listed:?}");
+    let again = world.tidemark(&["backfill", "--cancel", &id]).await?;
+    assert!(code(&again) == Some(1) && again.err.contains("has ended already"), "{again:?}");
+
+    world.tidemark_well(&["backfill", "--resume", &id]).await?;
+    world.sweep().await?;
+    let watched = world.tidemark_well(&["backfill", "orders", "--watch"]).await?;
+    assert!(watched.out.contains("done: job") && watched.out.contains("3 of 3 marked and rebuilt"), "{watched:?}");
+    assert_eq!(watched.err, "", "no bar where nobody looks");
+    assert_eq!(world.wait_true(&old).await?.landed.len(), 1);
+    assert_eq!(world.wait_true(&kept).await?.landed.len(), 2, "forced");
+    assert!(world.wait_true(&gone).await?.target.rows.is_empty(), "accepted as it was seen");
+    Ok(())
+}
