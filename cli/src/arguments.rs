@@ -6,11 +6,12 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::lateness::Lateness;
-use crate::report::Report;
 use crate::backfill::Backfill;
+use crate::dlq::Dlq;
+use crate::lateness::Lateness;
 use crate::pause::{Pause, Resume};
 use crate::replay::Replay;
+use crate::report::Report;
 use crate::status::Status;
 
 const EXIT_CODES: &str = "\
@@ -51,6 +52,8 @@ pub(crate) enum Command {
     Replay(Replay),
     /// Have many partitions rebuilt by a job, a few at a time
     Backfill(Backfill),
+    /// Tell what lies in the dead-letter queues, and send back what can be worked on
+    Dlq(Dlq),
     /// Let marks gather: nothing of a dataset is rebuilt until it is resumed
     Pause(Pause),
     /// Go on with a dataset that was paused, or halted for a repair

@@ -9,6 +9,7 @@ mod arguments;
 mod backfill;
 mod cloud;
 mod console;
+mod dlq;
 mod env_file;
 mod exit;
 mod explain;
@@ -17,6 +18,7 @@ mod init;
 mod lateness;
 mod moment;
 mod pause;
+mod rehearse;
 mod replay;
 mod report;
 mod show;
@@ -54,6 +56,7 @@ fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         Command::Apply(arguments) => wait_for(apply::run(arguments)),
         Command::Replay(arguments) => wait_for(replay::run(arguments)),
         Command::Backfill(arguments) => wait_for(backfill::run(arguments)),
+        Command::Dlq(arguments) => wait_for(dlq::run(arguments)),
         Command::Pause(arguments) => wait_for(pause::pause(arguments)),
         Command::Resume(arguments) => wait_for(pause::resume(arguments)),
         Command::Show(arguments) => wait_for(show::run(arguments)),

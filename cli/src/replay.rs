@@ -17,6 +17,7 @@ use crate::cloud::{Cloud, Known, unavailable};
 use crate::console::{self, FAINT, GOOD, NAME, PLAIN, WARN};
 use crate::exit::{Failure, Outcome};
 use crate::file::count;
+use crate::rehearse;
 use crate::which::{self, Ends};
 
 #[derive(Debug, Args)]
@@ -47,6 +48,9 @@ pub(crate) struct Replay {
     /// Tell what would be sent, and send nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// List, load into a table of its own, verify, tell and drop it: the partition isn't touched
+    #[arg(long, conflicts_with_all = ["dry_run", "no_force", "reason", "digest"])]
+    pub(crate) rehearse: bool,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -73,6 +77,9 @@ pub(crate) async fn run(arguments: &Replay) -> Result<Outcome, Failure> {
     };
     if chosen.len() > MARKED_AT_ONCE {
         return Err(too_many(arguments, chosen.len()));
+    }
+    if arguments.rehearse {
+        return rehearse::run(&cloud, &known, &chosen, &arguments.accept, arguments.json).await;
     }
     let outgoing = messages(arguments, &known, &chosen)?;
     if !arguments.dry_run {

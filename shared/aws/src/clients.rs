@@ -14,7 +14,7 @@ use tidemark_engine::{Engine, Ports, Settings};
 use crate::config::{Config, ConfigProblems, Purpose, environment};
 use crate::not_configured::NotConfigured;
 use crate::telemetry::{self, MetricLines};
-use crate::{AwsAnnouncer, RedshiftWarehouse, S3Objects, SqsPartitionQueue, StateTable, SystemClock};
+use crate::{AwsAnnouncer, DeadLetters, RedshiftWarehouse, S3Objects, SqsPartitionQueue, StateTable, SystemClock};
 
 /// Attempts the SDK makes at a call in all.
 const ATTEMPTS: u32 = 3;
@@ -41,6 +41,11 @@ pub async fn sdk_config() -> SdkConfig {
         .timeout_config(TimeoutConfig::builder().operation_attempt_timeout(ATTEMPT).build())
         .load()
         .await
+}
+
+/// The dead-letter queue at `url` of the queue at `source_url`.
+pub async fn dead_letters(url: &str, source_url: &str) -> DeadLetters {
+    DeadLetters::new(aws_sdk_sqs::Client::new(&sdk_config().await), url, source_url)
 }
 
 /// The ports of a configuration. What the configuration's purpose doesn't need is absent.

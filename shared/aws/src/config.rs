@@ -40,6 +40,10 @@ pub struct Config {
     pub partitions_queue_url: String,
     /// Its dead-letter queue (`TIDEMARK_PARTITIONS_DLQ_URL`).
     pub partitions_dlq_url: Option<String>,
+    /// The events queue (`TIDEMARK_EVENTS_QUEUE_URL`); only for operators, as its dead-letter queue.
+    pub events_queue_url: Option<String>,
+    /// Its dead-letter queue (`TIDEMARK_EVENTS_DLQ_URL`).
+    pub events_dlq_url: Option<String>,
     /// The control bucket (`TIDEMARK_CONTROL_BUCKET`).
     pub control_bucket: Option<String>,
     /// The topic of alerts (`TIDEMARK_ALERT_TOPIC_ARN`).
@@ -109,6 +113,8 @@ impl Config {
         let table = reader.required("TIDEMARK_TABLE");
         let partitions_queue_url = reader.required("TIDEMARK_PARTITIONS_QUEUE_URL");
         let partitions_dlq_url = reader.text(DEAD_LETTERS);
+        let events_queue_url = reader.text("TIDEMARK_EVENTS_QUEUE_URL");
+        let events_dlq_url = reader.text("TIDEMARK_EVENTS_DLQ_URL");
         let control_bucket = reader.text(CONTROL_BUCKET);
         let alert_topic_arn = reader.text(ALERTS);
         let event_bus = reader.text("TIDEMARK_EVENT_BUS").unwrap_or_else(|| "default".to_owned());
@@ -132,6 +138,8 @@ impl Config {
             table,
             partitions_queue_url,
             partitions_dlq_url,
+            events_queue_url,
+            events_dlq_url,
             control_bucket,
             alert_topic_arn,
             event_bus,

@@ -13,6 +13,7 @@ pub mod telemetry;
 
 mod announce;
 mod clock;
+mod dead_letters;
 mod dynamodb;
 mod error;
 mod not_configured;
@@ -25,6 +26,7 @@ mod stub;
 
 pub use announce::AwsAnnouncer;
 pub use clock::SystemClock;
+pub use dead_letters::{DeadLetters, Letter};
 pub use dynamodb::StateTable;
 pub use redshift::RedshiftWarehouse;
 pub use s3::S3Objects;

@@ -199,7 +199,7 @@ impl Outcome {
     }
 }
 
-fn is_no_longer_in_hand(fault: &Fault) -> bool {
+pub(crate) fn is_no_longer_in_hand(fault: &Fault) -> bool {
     fault.code.contains("MessageNotInflight")
         || fault.code.contains("ReceiptHandleIsInvalid")
         || fault.message.contains("not available for visibility timeout change")

@@ -25,6 +25,7 @@ pub mod memory;
 pub mod ports;
 pub mod read;
 pub mod rebuild;
+pub mod rehearse;
 pub mod resume;
 pub mod run;
 pub mod selection;

@@ -43,15 +43,23 @@ pub enum RunError {
 
 /// Runs a batch; it is committed when this comes back well.
 pub async fn run(ports: &Ports, batch: &Batch) -> Result<Execution, RunError> {
+    let execution = to_its_end(ports, batch).await?;
+    if execution.status == ExecutionStatus::Finished {
+        return Ok(execution);
+    }
+    let message = execution.first_error().unwrap_or("it was cancelled").to_owned();
+    Err(RunError::Failed { name: batch.name().to_owned(), message })
+}
+
+/// Runs a batch until it ended, well or not: its status says how. One that failed is described with its statements.
+pub(crate) async fn to_its_end(ports: &Ports, batch: &Batch) -> Result<Execution, RunError> {
     let name = || batch.name().to_owned();
     let mut execution = submit(ports, batch).await?;
     for _ in 0..WAITS_AT_MOST {
         match execution.status {
             ExecutionStatus::Finished => return Ok(execution),
             ExecutionStatus::Failed | ExecutionStatus::Aborted => {
-                let told = ports.warehouse.describe(&execution.id, 0).await?.unwrap_or(execution);
-                let message = told.first_error().unwrap_or("it was cancelled").to_owned();
-                return Err(RunError::Failed { name: name(), message });
+                return Ok(ports.warehouse.describe(&execution.id, 0).await?.unwrap_or(execution));
             }
             ExecutionStatus::Running => {
                 let told = ports.warehouse.describe(&execution.id, WAIT_SECONDS).await?;

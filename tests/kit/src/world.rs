@@ -182,11 +182,21 @@ impl World {
             ("TIDEMARK_STACK", self.stack.name().to_owned()),
             ("TIDEMARK_TABLE", output("TableName")?),
             ("TIDEMARK_PARTITIONS_QUEUE_URL", output("PartitionsQueueUrl")?),
+            ("TIDEMARK_PARTITIONS_DLQ_URL", output("PartitionsDlqUrl")?),
+            ("TIDEMARK_EVENTS_QUEUE_URL", output("EventsQueueUrl")?),
+            ("TIDEMARK_EVENTS_DLQ_URL", output("EventsDlqUrl")?),
+            ("TIDEMARK_FUNCTIONS", self.functions()?),
             ("TIDEMARK_CONTROL_BUCKET", output("ControlBucketName")?),
             ("TIDEMARK_REDSHIFT_WORKGROUP", "local".to_owned()),
             ("TIDEMARK_REDSHIFT_DATABASE", self.stack.database().to_owned()),
             ("TIDEMARK_COPY_ROLE_ARN", "default".to_owned()),
         ])
+    }
+
+    /// The functions' names: mark, rebuild, sweep.
+    fn functions(&self) -> Result<String> {
+        let names = ["MarkFunctionName", "RebuildFunctionName", "SweepFunctionName"];
+        Ok(names.map(|name| self.stack.output(name)).into_iter().collect::<Result<Vec<_>>>()?.join(","))
     }
 
     /// A connection of one's own to the database below Redshift, as superuser.

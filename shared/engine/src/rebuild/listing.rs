@@ -1,8 +1,9 @@
 //! Listing: what is in S3 now; nothing to do where that is what was committed last; else inventory, guards, manifest.
 
+use tidemark_domain::definition::Definition;
 use tidemark_domain::failure::FailureKind;
 use tidemark_domain::measure::Gone;
-use tidemark_domain::partition::{Listed, Phase};
+use tidemark_domain::partition::{Accept, Listed, Phase};
 use tidemark_domain::settle::{self, Settlement};
 use tidemark_domain::step;
 use tidemark_domain::take::Permission;
@@ -32,7 +33,7 @@ impl Worker<'_> {
                 return Ok(Next::Settle { settlement, keep: self.batch.clone() });
             }
         };
-        let verdict = self.guards(&whole);
+        let verdict = guards(&self.definition, self.batch.accept.as_ref(), self.batch.removed, &whole);
         let told = u64::try_from(self.batch.removed).unwrap_or(0);
         let gone = Gone { missing: whole.missing.0, told, archived: whole.archived.0 };
         let listed = Listed { at: Some(self.now()), ..whole.listed };
@@ -71,19 +72,20 @@ impl Worker<'_> {
             previous: self.item.last.as_ref().map(|last| last.inventory.clone()),
         }
     }
+}
 
-    fn guards(&self, whole: &Whole) -> Verdict {
-        let accepted = settle::accepted(self.batch.accept.as_ref(), Some(&whole.listed));
-        let listing = verify::Listing {
-            objects: whole.listed.objects,
-            missing: whole.missing.0,
-            missing_example: whole.missing.1.as_deref(),
-            told: u64::try_from(self.batch.removed).unwrap_or(0),
-            archived: whole.archived.0,
-            archived_example: whole.archived.1.as_deref(),
-        };
-        let verdict = verify::listing(&self.definition, &accepted, &listing);
-        let note = settle::accepted_something_else(self.batch.accept.as_ref(), &whole.listed, &verdict);
-        Verdict { note, ..verdict }
-    }
+/// What the guards of a listing say.
+pub(crate) fn guards(definition: &Definition, accept: Option<&Accept>, removed: i64, whole: &Whole) -> Verdict {
+    let accepted = settle::accepted(accept, Some(&whole.listed));
+    let listing = verify::Listing {
+        objects: whole.listed.objects,
+        missing: whole.missing.0,
+        missing_example: whole.missing.1.as_deref(),
+        told: u64::try_from(removed).unwrap_or(0),
+        archived: whole.archived.0,
+        archived_example: whole.archived.1.as_deref(),
+    };
+    let verdict = verify::listing(definition, &accepted, &listing);
+    let note = settle::accepted_something_else(accept, &whole.listed, &verdict);
+    Verdict { note, ..verdict }
 }

@@ -1,7 +1,8 @@
 //! Staging: one transaction makes the staging table, copies, counts; then S3 is listed again, then verified.
 
+use tidemark_domain::definition::Definition;
 use tidemark_domain::failure::{FailureKind, staging_exists};
-use tidemark_domain::partition::Listed;
+use tidemark_domain::partition::{Accept, Listed};
 use tidemark_domain::settle;
 use tidemark_domain::sql::rebuild::{self, CopySource, Stage, Verified};
 use tidemark_domain::sql::{identifier, lookup, rows};
@@ -113,14 +114,8 @@ impl Worker<'_> {
     }
 
     fn verified(&self, listed: &Listed, counted: &Counted) -> Next {
-        let mut accepted = settle::accepted(self.batch.accept.as_ref(), Some(listed));
-        if listed.objects == 0 {
-            accepted.insert(GuardKind::RowDrop);
-        }
-        let source = SourceCounts { objects: listed.objects, bytes: listed.bytes, rows: listed.rows };
-        let verdict = verify::staged(&self.definition, &accepted, &source, &counted.counts, counted.loads.as_ref());
-        let note = settle::accepted_something_else(self.batch.accept.as_ref(), listed, &verdict);
-        let verdict = Verdict { note, ..verdict };
+        let accept = self.batch.accept.as_ref();
+        let verdict = staged(&self.definition, accept, listed, &counted.counts, counted.loads.as_ref());
         let now = self.now();
         if verdict.is_good() {
             tracing::info!(staged = counted.counts.staged_rows, target = counted.counts.target_rows, "verified");
@@ -137,6 +132,24 @@ impl Worker<'_> {
     }
 }
 
-fn source_changed(key: &str) -> String {
+/// What verifying says of a staging table.
+pub(crate) fn staged(
+    definition: &Definition,
+    accept: Option<&Accept>,
+    listed: &Listed,
+    counts: &StageCounts,
+    loads: Option<&LoadCounts>,
+) -> Verdict {
+    let mut accepted = settle::accepted(accept, Some(listed));
+    if listed.objects == 0 {
+        accepted.insert(GuardKind::RowDrop);
+    }
+    let source = SourceCounts { objects: listed.objects, bytes: listed.bytes, rows: listed.rows };
+    let verdict = verify::staged(definition, &accepted, &source, counts, loads);
+    let note = settle::accepted_something_else(accept, listed, &verdict);
+    Verdict { note, ..verdict }
+}
+
+pub(crate) fn source_changed(key: &str) -> String {
     format!("{key} changed or went while it was loaded")
 }

@@ -33,7 +33,7 @@ async fn park(world: &mut World, days: std::ops::Range<i64>) {
 async fn three_hundred_partitions_that_park_at_once_are_two_mails_and_three_hundred_events() {
     let mut world = World::new(&unreadable()).await;
     park(&mut world, 0..300).await;
-    assert!(world.items().values().all(|item| item.rests_parked()));
+    assert!(world.items().values().all(tidemark_domain::partition::PartitionItem::rests_parked));
     assert_eq!(subjects(&world).len(), 1, "the first at once: {:?}", subjects(&world));
     world.clock.advance(Duration::from_mins(16));
     world.sweep().await;
