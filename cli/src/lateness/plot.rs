@@ -34,8 +34,8 @@ const BUCKETS: [i64; 16] = [
 ];
 /// A bar's eighths.
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-/// Beside the bar: label, number, share.
-const BESIDE: usize = 14 + 12 + 11;
+/// Before the bar: label, number, share, and the blanks around them.
+const BESIDE: usize = 2 + 14 + 12 + 11 + 1;
 
 /// A length of time as it is written in a definition: `90m`, `6h`, `3d`, `1d 4h`.
 fn length(time: SignedDuration) -> String {
@@ -72,8 +72,8 @@ pub(crate) fn histogram(delays: &Delays) -> Vec<Value> {
 /// The whole screen, `width` columns wide.
 pub(super) fn plot(told: &Told<'_>, width: usize) -> String {
     let Told { dataset, month, arrivals, delays, .. } = *told;
-    let of = month.map_or_else(|| months_of(told), |month| month.to_string());
-    let mut text = format!("{NAME}{dataset}{PLAIN} {FAINT}{of}{PLAIN}\n");
+    let of = month.map_or_else(|| months_of(told), |month| format!(" {month}"));
+    let mut text = format!("{NAME}{dataset}{PLAIN}{FAINT}{of}{PLAIN}\n");
     // Writing to a String can't fail.
     if arrivals.timeless > 0 {
         let _ = writeln!(
@@ -101,8 +101,8 @@ pub(super) fn plot(told: &Told<'_>, width: usize) -> String {
 fn months_of(told: &Told<'_>) -> String {
     let mut months = told.arrivals.months.keys();
     match (months.next(), months.next_back()) {
-        (Some(first), Some(last)) => format!("{first} to {last}"),
-        (Some(only), None) => only.to_string(),
+        (Some(first), Some(last)) => format!(" {first} to {last}"),
+        (Some(only), None) => format!(" {only}"),
         (None, _) => String::new(),
     }
 }
@@ -110,7 +110,7 @@ fn months_of(told: &Told<'_>) -> String {
 fn bars(delays: &Delays, width: usize) -> String {
     let spans = spans(delays);
     let most = spans.iter().map(|(_, files)| *files).max().unwrap_or(1).max(1);
-    let room = width.saturating_sub(BESIDE + 1).clamp(8, 80);
+    let room = width.saturating_sub(BESIDE).clamp(8, 80);
     let (mut text, mut caught, mut from) = (String::new(), 0, SignedDuration::ZERO);
     for (end, files) in spans {
         caught += files;
@@ -232,17 +232,17 @@ mod tests {
             3,282 files, of which 2,400 came before their partition was over
 
               came                 files     caught
-              before its end       2,400    73.12 % ██████████████████████████████████
-              within 10m             800    97.50 % ███████████▎
-              within 30m               0    97.50 % 
-              within 1h               74    99.75 % █
-              within 2h                0    99.75 % 
-              within 3h                0    99.75 % 
-              within 6h                0    99.75 % 
-              within 12h               0    99.75 % 
-              within 1d                0    99.75 % 
+              before its end       2,400    73.12 % ████████████████████████████████
+              within 10m             800    97.50 % ██████████▋
+              within 30m               0    97.50 %
+              within 1h               74    99.75 % ▉
+              within 2h                0    99.75 %
+              within 3h                0    99.75 %
+              within 6h                0    99.75 %
+              within 12h               0    99.75 %
+              within 1d                0    99.75 %
               within 2d                6    99.93 % ▏
-              within 3d                0    99.93 % 
+              within 3d                0    99.93 %
               within 7d                2   100.00 % ▏
 
               a window of    catches     misses
@@ -276,7 +276,7 @@ mod tests {
     #[test]
     fn without_files_it_says_so() {
         expect![[r#"
-            orders 
+            orders
             no file of a committed batch is known; the ledger is told of files within the hour (--offline doesn't wait)
         "#]]
         .assert_eq(&shown(&Arrivals::default(), 80));

@@ -2,6 +2,7 @@
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const DAY = 86400000;
+  const PARKED_SHOWN = 100;
   const STATES = {
     parked: ["Parked", "✕", "set aside until new files come or somebody replays it"],
     held: ["Held", "‖", "put off for a while after a failure or a guard"],
@@ -112,13 +113,15 @@
     const shown = filter.states.has("parked") ? cards : [];
     shown.sort((a, b) => (b[1].parked.since || 0) - (a[1].parked.since || 0));
     $("parked-section").hidden = shown.length === 0;
-    fill("parked", ...shown.map(([dataset, p]) => make("div", { class: "card" },
+    const more = shown.length - PARKED_SHOWN;
+    fill("parked", ...shown.slice(0, PARKED_SHOWN).map(([dataset, p]) => make("div", { class: "card" },
       make("div", { class: "head" },
         make("strong", {}, `${dataset.name} ${p.name}`),
         make("span", { class: "kind" }, p.parked.kind),
         p.parked.since ? make("span", { class: "faint" }, `since ${time(p.parked.since)}`) : null),
       make("p", {}, p.parked.message),
-      make("p", { class: "faint" }, "Look: ", make("code", {}, `tidemark show ${dataset.name} ${quoted(p.name)}`)))));
+      make("p", { class: "faint" }, "Look: ", make("code", {}, `tidemark show ${dataset.name} ${quoted(p.name)}`)))),
+      more > 0 ? make("p", { class: "faint note" }, `and ${number(more)} more, older ones`) : "");
   };
   const quoted = (text) => (/^[\w=.:\/-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 

@@ -13,6 +13,8 @@ use serde_json::Value;
 use tidemark_local::{Template, Venv, workspace_root};
 
 const TEMPLATE: &str = "infra/template.yaml";
+/// The example of docs/downstream.md.
+const EXAMPLE: &str = "docs/downstream/refresh.yaml";
 
 fn main() -> Result<ExitCode> {
     let sam = Venv::ensure("infra/check/requirements-sam.txt")?;
@@ -31,6 +33,7 @@ fn main() -> Result<ExitCode> {
     told("sam validate --lint", validate(&sam.program("sam"), &source)?);
     told("cfn-lint, source", cfn_lint(&sam.program("cfn-lint"), &source)?);
     told("cfn-lint, translated", cfn_lint(&sam.program("cfn-lint"), &translated)?);
+    told("cfn-lint, docs", cfn_lint(&sam.program("cfn-lint"), &workspace_root().join(EXAMPLE))?);
     told("checkov, source", checkov_finds(&checkov.program("checkov"), &source)?);
     told("checkov, translated", checkov_finds(&checkov.program("checkov"), &translated)?);
     told("invariants", invariants()?);

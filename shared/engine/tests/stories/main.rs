@@ -4,6 +4,7 @@
 
 mod alerts;
 mod cases;
+mod contracts;
 mod faults;
 mod guards;
 mod hostile;
