@@ -222,21 +222,33 @@ fn functions_are_given_what_they_read() {
     }
 }
 
-/// The output is the functions' own environment, but for the log, as lines of a file that the operator's command reads.
+/// What only operators are told, and which resources tell it.
+const OPERATORS: [(&str, &str); 3] = [
+    ("TIDEMARK_EVENTS_DLQ_URL", "${EventsDeadLetterQueue}"),
+    ("TIDEMARK_EVENTS_QUEUE_URL", "${EventsQueue}"),
+    ("TIDEMARK_FUNCTIONS", "${MarkFunction},${RebuildFunction},${SweepFunction}"),
+];
+
+/// The output is the functions' own environment, but for the log, as lines of a file that the operator's command reads; and
+/// what only operators need.
 #[test]
 fn the_environment_of_operators_is_that_of_the_functions() {
     let template = template();
     let lines = template.source["Outputs"]["Environment"]["Value"]["Fn::Sub"].as_str().unwrap();
     let variables = &template.source["Globals"]["Function"]["Environment"]["Variables"];
     let mut named = BTreeSet::from(["TIDEMARK_LOG"]);
+    let mut told = 0;
     for (name, value) in lines.lines().filter_map(|line| line.split_once('=')) {
-        if name != "AWS_REGION" {
+        if let Some((_, expected)) = OPERATORS.iter().find(|(operators, _)| *operators == name) {
+            assert_eq!(value, *expected, "{name}");
+            told += 1;
+        } else if name != "AWS_REGION" {
             let of = variables[name]["Ref"].as_str().unwrap_or_else(|| panic!("the functions have no {name}"));
             assert_eq!(value, format!("${{{of}}}"), "{name}");
             named.insert(name);
         }
     }
-    assert_eq!(named, BTreeSet::from(ENVIRONMENT));
+    assert_eq!((named, told), (BTreeSet::from(ENVIRONMENT), OPERATORS.len()));
 }
 
 #[test]
