@@ -152,9 +152,9 @@ pub struct Batch {
     /// `removed` as read before listing.
     #[serde(default)]
     pub removed: i64,
-    /// The take whose listing goes on, since its worker ran out of time and left it in order.
+    /// How far it has listed: the hash that names the object in the control bucket which says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub listing: Option<Fence>,
+    pub progress: Option<Digest>,
     /// What was listed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listed: Option<Listed>,
@@ -247,7 +247,7 @@ pub struct Statement {
 pub struct Listed {
     /// The digest of it.
     pub digest: Digest,
-    /// The key prefix of the inventory in the control bucket.
+    /// The key of the inventory's index in the control bucket.
     pub inventory: String,
     /// How many objects.
     pub objects: u64,
@@ -290,7 +290,7 @@ pub struct Committed {
     pub fence: Fence,
     /// The digest of its inventory.
     pub digest: Digest,
-    /// The key prefix of its inventory in the control bucket.
+    /// The key of its inventory's index in the control bucket.
     pub inventory: String,
     /// The rows it wrote.
     pub rows: u64,
@@ -354,7 +354,7 @@ impl Batch {
     /// The batch as it enters `phase`: at the first try, no statement recorded yet.
     #[must_use]
     pub fn enter(&self, phase: Phase) -> Self {
-        Self { phase, attempt: 1, statement: None, listing: None, ..self.clone() }
+        Self { phase, attempt: 1, statement: None, progress: None, ..self.clone() }
     }
 
     /// The batch after a terminal failure of its statement was seen.

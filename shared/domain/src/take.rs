@@ -227,7 +227,7 @@ fn begin(view: &View<'_>, unresolved: bool, id: BatchId) -> Batch {
         before: before(item),
         statement_timeout_seconds: view.definition.map_or(3600, |definition| definition.load_window.as_secs()),
         removed: item.removed,
-        listing: None,
+        progress: None,
         listed: None,
         spent_seconds: 0,
         attempt: 1,

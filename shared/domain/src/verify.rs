@@ -82,7 +82,7 @@ impl GuardKind {
     /// What to do about it.
     fn remedy(self) -> &'static str {
         match self {
-            Self::MissingObjects => "put them back, or replay with accept missing_objects",
+            Self::MissingObjects => "put back what is gone, or replay with accept missing_objects",
             Self::EmptySource => "put the objects back, or replay with accept empty_source",
             Self::ArchivedObjects => "restore them, which marks the partition",
             Self::RowDrop => "put the rest of the files there, or replay with accept row_drop",
@@ -240,6 +240,8 @@ pub struct Listing<'a> {
     pub missing: u64,
     /// One of the missing, to name it.
     pub missing_example: Option<&'a str>,
+    /// What can't be read of the last committed inventory, and why: then it isn't known what is missing.
+    pub unreadable: Option<&'a str>,
     /// Objects that removal events told of since the last commit (`removed`, as read before listing).
     pub told: u64,
     /// Objects in an archive tier, not restored.
@@ -266,7 +268,12 @@ pub fn listing(definition: &Definition, accepted: &BTreeSet<GuardKind>, listing:
         MissingObjects::Refuse => 0,
         MissingObjects::Accept => u64::MAX,
     };
-    if listing.missing > allowed && !accepted.contains(&GuardKind::MissingObjects) {
+    if accepted.contains(&GuardKind::MissingObjects) || allowed == u64::MAX {
+        // Whatever is gone may be gone.
+    } else if let Some(why) = listing.unreadable {
+        let sentence = format!("whether objects are gone since the last commit can't be told: {why}");
+        problems.push(Problem::new(GuardKind::MissingObjects, "unknown", format!("{allowed} objects"), sentence));
+    } else if listing.missing > allowed {
         let told =
             if tolerance.missing_objects == MissingObjects::Told { "events told of" } else { "the definition allows" };
         let sentence = format!(

@@ -36,6 +36,14 @@ pub enum Error {
         /// Why.
         why: String,
     },
+    /// An object of a batch in the control bucket that is gone or damaged.
+    #[error("{key} can't be read: {why}; put it back, or replay, which lists anew")]
+    Sealed {
+        /// Its URL.
+        key: String,
+        /// Why.
+        why: String,
+    },
     /// The root is a table of another format: its listing isn't its content.
     #[error(
         "{root} is a table of {format} (it holds {sign}): its files are not its rows; name another root, or export it"
@@ -71,7 +79,7 @@ impl Error {
             | Self::Objects(ObjectError::Misconfigured { .. })
             | Self::TableFormat { .. } => FailureKind::Misconfigured,
             Self::Objects(ObjectError::Changed { .. }) => FailureKind::SourceChanged,
-            Self::Sql(_) | Self::Row(_) | Self::Stored { .. } => FailureKind::Bug,
+            Self::Sql(_) | Self::Row(_) | Self::Stored { .. } | Self::Sealed { .. } => FailureKind::Bug,
             Self::Warehouse { kind, .. } => *kind,
         }
     }

@@ -99,7 +99,7 @@ impl Engine {
                 let failure = Some(drifted.0.clone());
                 return Ok(Rehearsal { failure, ..would.nothing_staged(None, Verdict::default()) });
             }
-            Built::OutOfTime => return Ok(would.nothing_staged(None, Verdict::default())),
+            Built::OutOfTime(_) => return Ok(would.nothing_staged(None, Verdict::default())),
         };
         let listed = whole.listed.clone();
         let accept =
@@ -112,7 +112,7 @@ impl Engine {
         let mut source = None;
         if listed.objects > 0 {
             let counts = SourceCounts { objects: listed.objects, bytes: listed.bytes, rows: listed.rows };
-            let verdict = verify::manifest(&counts, &manifest(&listing).await?);
+            let verdict = verify::manifest(&counts, &manifest(&listing, &listed.inventory).await?);
             if !verdict.is_good() {
                 return Ok(would.nothing_staged(Some(listed), verdict));
             }
@@ -163,7 +163,7 @@ impl Would<'_> {
             Some(of) => Some(rows::load_counts(&warehouse.result(&of.id(&execution.id)).await?).map_err(Error::from)?),
             None => None,
         };
-        let failure = match recheck(listing, &|| true).await? {
+        let failure = match recheck(listing, &listed.inventory, &|| true).await? {
             Recheck::Changed(key) => Some(staging::source_changed(&key)),
             Recheck::Same | Recheck::OutOfTime => None,
         };
@@ -193,8 +193,9 @@ impl Would<'_> {
             definition: self.definition,
             partition: self.partition,
             control_bucket: &self.engine.settings.control_bucket,
-            inventory: format!("rehearsal/{}/", self.batch),
+            folder: format!("rehearsal/{}/", self.batch),
             previous: self.last().map(|last| last.inventory.clone()),
+            progress: None,
         }
     }
 

@@ -142,19 +142,21 @@ async fn a_hundred_thousand_objects_fit_a_function_of_128_mib() {
         definition: &definition,
         partition: &partition,
         control_bucket: "control",
-        inventory: "inventory/orders/first/".into(),
+        folder: "inventory/orders/first/".into(),
         previous: None,
+        progress: None,
     };
 
     let Built::Whole(first) = build(&listing, &|| true).await.unwrap() else { panic!("not whole") };
     assert_eq!((first.listed.objects, first.listed.rows), (OBJECTS as u64, Some(3 * OBJECTS as u64)));
     assert_eq!(lake.tails.load(Ordering::Relaxed), OBJECTS as u64);
-    manifest(&listing).await.unwrap();
-    let written = fs::metadata(lake.path("manifest/orders/first/manifest.json")).unwrap().len();
+    manifest(&listing, &first.listed.inventory).await.unwrap();
+    let written = fs::metadata(lake.path(&first.listed.inventory.replacen("inventory", "manifest", 1))).unwrap().len();
     assert!(written > 100 << 20, "the manifest is larger than what may be held: {written} bytes");
-    assert_eq!(recheck(&listing, &|| true).await.unwrap(), Recheck::Same);
+    assert_eq!(recheck(&listing, &first.listed.inventory, &|| true).await.unwrap(), Recheck::Same);
 
-    listing.previous = Some(std::mem::replace(&mut listing.inventory, "inventory/orders/second/".into()));
+    listing.previous = Some(first.listed.inventory.clone());
+    listing.folder = "inventory/orders/second/".into();
     let Built::Whole(second) = build(&listing, &|| true).await.unwrap() else { panic!("not whole") };
     assert_eq!(second.listed.digest, first.listed.digest);
     assert_eq!(lake.tails.load(Ordering::Relaxed), OBJECTS as u64, "known rows are not read again");

@@ -32,7 +32,7 @@ pub struct Landed {
     pub deleted_rows: i64,
     /// Rows of the partition after it.
     pub target_rows: i64,
-    /// Where its inventory lies in the control bucket.
+    /// The key of its inventory's index in the control bucket.
     pub inventory: String,
 }
 
@@ -81,10 +81,12 @@ impl World {
     pub async fn inventory(&self, landed: &Landed) -> Result<BTreeMap<String, String>> {
         let bucket = self.stack.output("ControlBucketName")?;
         let mut files = BTreeMap::new();
-        let index = self.object(bucket, &format!("{}index.json", landed.inventory)).await?;
+        let index = self.object(bucket, &landed.inventory).await?;
         let index: Value = serde_json::from_slice(&index).context("the inventory's index is no JSON")?;
-        for part in 0..index["parts"].as_array().map_or(0, Vec::len) {
-            let lines = self.object(bucket, &format!("{}part-{part:06}.jsonl", landed.inventory)).await?;
+        let (folder, _) = landed.inventory.rsplit_once('/').context("the inventory's key has no folder")?;
+        for (part, hash) in index["parts"].as_array().into_iter().flatten().enumerate() {
+            let hash = hash.as_str().context("a part without its hash")?;
+            let lines = self.object(bucket, &format!("{folder}/part-{part:06}-{hash}.jsonl")).await?;
             for entry in serde_json::Deserializer::from_slice(&lines).into_iter::<Value>() {
                 let entry = entry.context("the inventory holds a line that is no JSON")?;
                 let text = |name: &str| {

@@ -19,6 +19,7 @@ use tidemark_domain::route::Catalog;
 use tidemark_domain::sql::rebuild::CopyRole;
 use tidemark_domain::update::Item;
 use tidemark_engine::definitions::Definitions;
+use tidemark_engine::inventory::Parts;
 use tidemark_engine::memory::{
     ManualClock, MemoryAnnouncer, MemoryObjects, MemoryQueue, MemoryState, MemoryWarehouse, ObjectChange,
 };
@@ -272,6 +273,7 @@ impl World {
             let (target, source) = (rows.get(&partition), lake.get(&partition));
             tidemark_domain::invariants::rests_built(&item, target == source)
                 .map_err(|broken| format!("{broken}: {partition}: target {target:?}, lake {source:?}: {item:?}"))?;
+            self.check_inventory(&partition, &item)?;
             let last = item.last.as_ref().map(|last| last.batch.to_string());
             let row = ledger.iter().find(|row| Some(text(row, "batch_id")) == last);
             let began_with =
@@ -285,6 +287,20 @@ impl World {
             ensure(rows == lake, || format!("I3: target {rows:?}, lake {lake:?}"))?;
         }
         self.check_told(&ledger)
+    }
+
+    /// The last inventory names just the partition's files.
+    fn check_inventory(&self, partition: &str, item: &PartitionItem) -> Result<(), String> {
+        let Some(last) = &item.last else { return Ok(()) };
+        let mut parts = Parts::new(&self.objects, "control", Some(last.inventory.clone()));
+        let mut named = vec![];
+        while let Some(part) = finish(parts.next_part()).map_err(|error| format!("{partition}: {error}"))? {
+            named.extend(part.into_iter().map(|entry| entry.key));
+        }
+        let folder = format!("orders/{partition}/");
+        let keys = self.objects.keys("lake").into_iter();
+        let there: Vec<String> = keys.filter(|key| key.starts_with(&folder)).collect();
+        ensure(named == there, || format!("{partition}: the inventory names {named:?}, there are {there:?}"))
     }
 
     /// Each committed batch was told, and no other.

@@ -258,6 +258,19 @@ fn missing_objects_are_counted_against_what_was_told() {
 }
 
 #[test]
+fn where_the_last_inventory_cant_be_read_missing_objects_says_so() {
+    let unreadable =
+        Listing { objects: 5, told: 9, unreadable: Some("s3://c/i can't be read: gone"), ..Listing::default() };
+    let verdict = listing(&orders(), &none(), &unreadable);
+    assert_eq!(kinds(&verdict), [GuardKind::MissingObjects]);
+    assert!(verdict.message().contains("s3://c/i can't be read: gone"), "{}", verdict.message());
+    assert!(listing(&orders(), &BTreeSet::from([GuardKind::MissingObjects]), &unreadable).is_good());
+    let mut definition = orders();
+    definition.tolerance.missing_objects = MissingObjects::Accept;
+    assert!(listing(&definition, &none(), &unreadable).is_good());
+}
+
+#[test]
 fn archived_objects_park_at_once() {
     let archived = Listing { objects: 5, archived: 1, archived_example: Some("old.parquet"), ..Listing::default() };
     let verdict = listing(&orders(), &none(), &archived);

@@ -1,6 +1,5 @@
 //! Builds a batch's inventory: list, learn rows, compare with the last inventory, store; part by part.
 
-use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use tidemark_domain::definition::Definition;
 use tidemark_domain::id::Digest;
@@ -12,7 +11,9 @@ use tidemark_domain::verify::SourceCounts;
 
 use super::footers::{self, Drifted};
 use super::lister::Lister;
-use super::parts::Parts;
+use super::parts::{Parts, put_part, seal};
+use super::previous::Previous;
+use super::sealed;
 use crate::error::Error;
 use crate::ports::{ListedObject, Objects};
 
@@ -26,10 +27,12 @@ pub struct Listing<'a> {
     pub partition: &'a Partition,
     /// The control bucket.
     pub control_bucket: &'a str,
-    /// The batch's own key prefix in it, ending in `/`.
-    pub inventory: String,
-    /// The last committed inventory.
+    /// The batch's own folder in it, ending in `/`.
+    pub folder: String,
+    /// The last committed inventory, by its key.
     pub previous: Option<String>,
+    /// How far an invocation before has listed.
+    pub progress: Option<Digest>,
 }
 
 /// What came of it.
@@ -39,8 +42,8 @@ pub enum Built {
     Whole(Box<Whole>),
     /// A file doesn't fit the definition.
     Drifted(Drifted),
-    /// Time ran out; the next invocation goes on.
-    OutOfTime,
+    /// Time ran out; the next invocation goes on from what this names.
+    OutOfTime(Digest),
 }
 
 /// A whole listing.
@@ -50,6 +53,8 @@ pub struct Whole {
     pub listed: Listed,
     /// Objects of the previous inventory that are gone, and one of them.
     pub missing: (u64, Option<String>),
+    /// What can't be read of the previous inventory, and why: it isn't known then what is gone.
+    pub unreadable: Option<String>,
     /// Objects that can't be read from an archive, and one of them.
     pub archived: (u64, Option<String>),
 }
@@ -59,7 +64,6 @@ struct Progress {
     spellings: Vec<String>,
     parts: Vec<Digest>,
     /// Hashes of the parts as they were stored.
-    #[serde(default)]
     stored: Vec<Digest>,
     last_key: Option<String>,
     objects: u64,
@@ -67,7 +71,6 @@ struct Progress {
     rows: u64,
     missing: (u64, Option<String>),
     archived: (u64, Option<String>),
-    #[serde(default)]
     late: Late,
 }
 
@@ -86,14 +89,13 @@ pub async fn build(listing: &Listing<'_>, has_time: &(dyn Fn() -> bool + Sync)) 
         progress.spellings = Lister::spellings(objects, definition, partition).await?;
     }
     let mut lister = Lister::new(objects, definition, partition, &progress.spellings, progress.last_key.as_deref());
-    let mut previous = Parts::new(objects, listing.control_bucket, listing.previous.clone());
+    let mut previous = Previous::new(objects, listing.control_bucket, listing.previous.clone());
     if let Some(last) = &progress.last_key {
         previous.seek(last, |_| {}).await?;
     }
     loop {
         if !has_time() {
-            store(listing, &progress).await?;
-            return Ok(Built::OutOfTime);
+            return Ok(Built::OutOfTime(store(listing, &progress).await?));
         }
         let part = lister.next_part().await?;
         if part.is_empty() {
@@ -103,19 +105,20 @@ pub async fn build(listing: &Listing<'_>, has_time: &(dyn Fn() -> bool + Sync)) 
             return Ok(Built::Drifted(drifted));
         }
     }
-    previous.finish(|entry| progress.miss(entry)).await?;
-    previous.seal(&listing.inventory, &progress.stored, &shape(definition)).await?;
+    let unreadable = previous.finish(|entry| progress.miss(entry)).await?;
+    let inventory =
+        seal(objects, listing.control_bucket, &listing.folder, &progress.stored, &shape(definition)).await?;
     let rows = definition.format.is_columnar().then_some(progress.rows);
     let listed = Listed {
         digest: digest(&definition.rows_hash_part(), &progress.parts),
-        inventory: listing.inventory.clone(),
+        inventory,
         objects: progress.objects,
         bytes: progress.bytes,
         rows,
         at: None,
         late: progress.late,
     };
-    Ok(Built::Whole(Box::new(Whole { listed, missing: progress.missing, archived: progress.archived })))
+    Ok(Built::Whole(Box::new(Whole { listed, missing: progress.missing, unreadable, archived: progress.archived })))
 }
 
 /// What files are held against.
@@ -126,7 +129,7 @@ fn shape(definition: &Definition) -> Digest {
 async fn add(
     listing: &Listing<'_>,
     progress: &mut Progress,
-    previous: &mut Parts<'_>,
+    previous: &mut Previous<'_>,
     part: Vec<ListedObject>,
 ) -> Result<Option<Drifted>, Error> {
     let mut entries = Vec::with_capacity(part.len());
@@ -140,7 +143,7 @@ async fn add(
         let mut entry =
             Entry { key: object.key, etag: object.etag, size: object.size, modified: object.modified, rows: None };
         let known = known.filter(|known| known.is_same_object(&entry));
-        if known.is_none() && listing.previous.is_some() {
+        if known.is_none() && listing.previous.is_some() && previous.is_readable() {
             match arrival(listing.definition, listing.partition, entry.modified) {
                 Arrival::InTime => {}
                 Arrival::InWindow => progress.late.in_window += 1,
@@ -158,7 +161,8 @@ async fn add(
             return Ok(drifted);
         }
     }
-    let stored = previous.put(&listing.inventory, progress.parts.len(), &entries).await?;
+    let part = progress.parts.len();
+    let stored = put_part(listing.objects, listing.control_bucket, &listing.folder, part, &entries).await?;
     progress.stored.push(stored);
     progress.parts.push(part_digest(&entries));
     progress.objects += entries.len() as u64;
@@ -168,11 +172,10 @@ async fn add(
     Ok(None)
 }
 
-/// Writes COPY's manifest from the stored inventory; gives what it holds.
-pub async fn manifest(listing: &Listing<'_>) -> Result<SourceCounts, Error> {
-    let key = manifest_key(&listing.inventory);
-    let mut upload = listing.objects.upload(listing.control_bucket, &key).await?;
-    let mut parts = Parts::new(listing.objects, listing.control_bucket, Some(listing.inventory.clone()));
+/// Writes COPY's manifest from a stored inventory; gives what it holds.
+pub async fn manifest(listing: &Listing<'_>, inventory: &str) -> Result<SourceCounts, Error> {
+    let mut upload = listing.objects.upload(listing.control_bucket, &manifest_key(inventory)).await?;
+    let mut parts = Parts::new(listing.objects, listing.control_bucket, Some(inventory.to_owned()));
     upload.write(b"{\"entries\":[\n").await?;
     let mut first = true;
     let mut written = SourceCounts::default();
@@ -189,9 +192,10 @@ pub async fn manifest(listing: &Listing<'_>) -> Result<SourceCounts, Error> {
     Ok(written)
 }
 
-/// Under a prefix of its own, since manifests expire by age and inventories don't.
+/// Named as the inventory it is made from, which says all that it holds. Under a prefix of its own, since manifests expire by
+/// age and inventories don't.
 fn manifest_key(inventory: &str) -> String {
-    format!("manifest/{}manifest.json", inventory.strip_prefix("inventory/").unwrap_or(inventory))
+    format!("manifest/{}", inventory.strip_prefix("inventory/").unwrap_or(inventory))
 }
 
 /// The manifest's URL, as COPY takes it.
@@ -199,21 +203,28 @@ pub fn manifest_url(control_bucket: &str, inventory: &str) -> String {
     format!("s3://{control_bucket}/{}", manifest_key(inventory))
 }
 
-fn progress_key(inventory: &str) -> String {
-    format!("{inventory}progress.json")
-}
-
+/// What an invocation before has listed. Where it can't be read, the listing begins anew: nothing hangs on it but time.
 async fn load(listing: &Listing<'_>) -> Result<Progress, Error> {
-    let key = progress_key(&listing.inventory);
-    let Some(bytes) = listing.objects.get(listing.control_bucket, &key).await? else { return Ok(Progress::default()) };
-    let progress: Progress =
-        serde_json::from_slice(&bytes).map_err(|error| Error::Stored { what: key, why: error.to_string() })?;
-    // A version before kept no hashes: its listing begins anew.
-    Ok(if progress.stored.len() == progress.parts.len() { progress } else { Progress::default() })
+    let Some(hash) = &listing.progress else { return Ok(Progress::default()) };
+    let key = sealed::key(&progress_stem(listing), hash, "json");
+    let progress = match sealed::get(listing.objects, listing.control_bucket, &key).await {
+        Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| error.to_string()),
+        Err(error @ Error::Sealed { .. }) => Err(error.to_string()),
+        Err(error) => return Err(error),
+    };
+    Ok(progress.unwrap_or_else(|error| {
+        tracing::warn!(%error, "the listing begins anew");
+        Progress::default()
+    }))
 }
 
-async fn store(listing: &Listing<'_>, progress: &Progress) -> Result<(), Error> {
-    let bytes = serde_json::to_vec(progress)
-        .map_err(|error| Error::Stored { what: "progress".into(), why: error.to_string() })?;
-    Ok(listing.objects.put(listing.control_bucket, &progress_key(&listing.inventory), Bytes::from(bytes)).await?)
+async fn store(listing: &Listing<'_>, progress: &Progress) -> Result<Digest, Error> {
+    let stem = progress_stem(listing);
+    let bytes = serde_json::to_vec(progress);
+    let bytes = bytes.map_err(|error| sealed::unreadable(listing.control_bucket, &stem, error))?;
+    sealed::put(listing.objects, listing.control_bucket, &stem, "json", bytes).await
+}
+
+fn progress_stem(listing: &Listing<'_>) -> String {
+    format!("{}progress", listing.folder)
 }

@@ -1,16 +1,16 @@
-//! The parts of a stored inventory, read one after the other.
+//! A stored inventory: its parts, and the index that names them.
 //!
-//! `index.json`, written last, tells how many parts there are and the hash of each: what is missing, cut short or damaged is an
-//! error that names the object, and never read as fewer objects than were listed. Else a guard against objects that are gone
-//! would count none.
+//! The index, written last, tells the hash of each part, and its own key tells its own: what is missing, cut short or damaged
+//! is an error that names the object, and never read as fewer objects than were listed. Else a guard against objects that are
+//! gone would count none.
 
 use std::cmp::Ordering;
 
-use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use tidemark_domain::id::Digest;
 use tidemark_domain::inventory::{Entry, from_lines, to_lines};
 
+use super::sealed;
 use crate::error::Error;
 use crate::ports::Objects;
 
@@ -18,6 +18,7 @@ use crate::ports::Objects;
 pub struct Parts<'a> {
     objects: &'a dyn Objects,
     bucket: &'a str,
+    /// The key of its index.
     inventory: Option<String>,
     index: Option<Index>,
     part: usize,
@@ -29,41 +30,45 @@ pub struct Parts<'a> {
 struct Index {
     /// The hashes of the parts' bytes, in their order.
     parts: Vec<Digest>,
-    /// What the files were held against: the hash of all in the definition that shapes rows. Older inventories don't tell.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    shape: Option<Digest>,
+    /// What the files were held against: the hash of all in the definition that shapes rows.
+    shape: Digest,
 }
 
-/// The key of a part.
-fn part_key(inventory: &str, part: usize) -> String {
-    format!("{inventory}part-{part:06}.jsonl")
+fn part_stem(folder: &str, part: usize) -> String {
+    format!("{folder}part-{part:06}")
 }
 
-fn index_key(inventory: &str) -> String {
-    format!("{inventory}index.json")
+/// Stores a part in a batch's folder, which ends in `/`. The first part has number 0. Gives its hash, for the index.
+pub async fn put_part(
+    objects: &dyn Objects,
+    bucket: &str,
+    folder: &str,
+    part: usize,
+    entries: &[Entry],
+) -> Result<Digest, Error> {
+    sealed::put(objects, bucket, &part_stem(folder, part), "jsonl", to_lines(entries).into_bytes()).await
+}
+
+/// Stores the index of these parts, whose files were held against `shape`: the inventory is whole. Gives its key, by which the
+/// inventory is known. Parts that an attempt before left behind aren't part of it.
+pub async fn seal(
+    objects: &dyn Objects,
+    bucket: &str,
+    folder: &str,
+    parts: &[Digest],
+    shape: &Digest,
+) -> Result<String, Error> {
+    let stem = format!("{folder}index");
+    let index = serde_json::to_vec(&Index { parts: parts.to_vec(), shape: shape.clone() });
+    let index = index.map_err(|error| sealed::unreadable(bucket, &stem, error))?;
+    let hash = sealed::put(objects, bucket, &stem, "json", index).await?;
+    Ok(sealed::key(&stem, &hash, "json"))
 }
 
 impl<'a> Parts<'a> {
-    /// From the first entry; without an inventory there is none.
+    /// From the first entry of the inventory whose index has this key; without one there is none.
     pub fn new(objects: &'a dyn Objects, bucket: &'a str, inventory: Option<String>) -> Self {
         Self { objects, bucket, inventory, index: None, part: 0, entries: Vec::new().into_iter().peekable() }
-    }
-
-    /// Stores a part, the first of which has number 0; gives its hash, for the index.
-    pub async fn put(&self, inventory: &str, part: usize, entries: &[Entry]) -> Result<Digest, Error> {
-        let bytes = Bytes::from(to_lines(entries));
-        let hash = Digest::of([bytes.as_ref()]);
-        self.objects.put(self.bucket, &part_key(inventory, part), bytes).await?;
-        Ok(hash)
-    }
-
-    /// Stores the index: the inventory is whole, its files held against `shape`. What an attempt before left behind it isn't
-    /// part of it.
-    pub async fn seal(&self, inventory: &str, parts: &[Digest], shape: &Digest) -> Result<(), Error> {
-        let key = index_key(inventory);
-        let index = serde_json::to_vec(&Index { parts: parts.to_vec(), shape: Some(shape.clone()) });
-        let index = index.map_err(|error| Error::Stored { what: key.clone(), why: error.to_string() })?;
-        Ok(self.objects.put(self.bucket, &key, Bytes::from(index)).await?)
     }
 
     /// The whole next part, or `None` at the end.
@@ -71,33 +76,27 @@ impl<'a> Parts<'a> {
         let Some(inventory) = self.inventory.as_deref() else { return Ok(None) };
         let index = match self.index.take() {
             Some(index) => index,
-            None => serde_json::from_slice(&self.stored(&index_key(inventory)).await?)
-                .map_err(|error| self.unreadable(&index_key(inventory), error.to_string()))?,
+            None => serde_json::from_slice(&sealed::get(self.objects, self.bucket, inventory).await?)
+                .map_err(|error| sealed::unreadable(self.bucket, inventory, error))?,
         };
         let hash = self.index.insert(index).parts.get(self.part).cloned();
         let Some(hash) = hash else { return Ok(None) };
-        let key = part_key(inventory, self.part);
-        let bytes = self.stored(&key).await?;
-        if Digest::of([bytes.as_ref()]) != hash {
-            return Err(self.unreadable(&key, "it isn't as it was written; put it back".to_owned()));
-        }
+        let folder = inventory.rsplit_once('/').map_or(String::new(), |(folder, _)| format!("{folder}/"));
+        let key = sealed::key(&part_stem(&folder, self.part), &hash, "jsonl");
+        let bytes = sealed::get(self.objects, self.bucket, &key).await?;
         self.part += 1;
-        let text = std::str::from_utf8(&bytes).map_err(|error| self.unreadable(&key, error.to_string()))?;
-        from_lines(text).map(Some).map_err(|why| self.unreadable(&key, why))
+        let text = std::str::from_utf8(&bytes).map_err(|error| sealed::unreadable(self.bucket, &key, error))?;
+        from_lines(text).map(Some).map_err(|why| sealed::unreadable(self.bucket, &key, why))
     }
 
     /// Whether its files were held against that; not known before the first entry is asked for.
     pub fn is_of(&self, shape: &Digest) -> bool {
-        self.index.as_ref().and_then(|index| index.shape.as_ref()) == Some(shape)
+        self.index.as_ref().is_some_and(|index| index.shape == *shape)
     }
 
-    async fn stored(&self, key: &str) -> Result<Bytes, Error> {
-        let bytes = self.objects.get(self.bucket, key).await?;
-        bytes.ok_or_else(|| self.unreadable(key, "it is gone; put it back".to_owned()))
-    }
-
-    fn unreadable(&self, key: &str, why: String) -> Error {
-        Error::Stored { what: format!("s3://{}/{key}", self.bucket), why }
+    /// Reads no further: from here on it has no entries.
+    pub(super) fn end(&mut self) {
+        self.inventory = None;
     }
 
     /// The next entry, left in place.

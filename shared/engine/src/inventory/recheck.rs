@@ -19,11 +19,15 @@ pub enum Recheck {
 }
 
 /// Lists again and holds it against the stored inventory.
-pub async fn recheck(listing: &Listing<'_>, has_time: &(dyn Fn() -> bool + Sync)) -> Result<Recheck, Error> {
+pub async fn recheck(
+    listing: &Listing<'_>,
+    inventory: &str,
+    has_time: &(dyn Fn() -> bool + Sync),
+) -> Result<Recheck, Error> {
     let Listing { objects, definition, partition, .. } = *listing;
     let spellings = Lister::spellings(objects, definition, partition).await?;
     let mut lister = Lister::new(objects, definition, partition, &spellings, None);
-    let mut inventory = Parts::new(objects, listing.control_bucket, Some(listing.inventory.clone()));
+    let mut inventory = Parts::new(objects, listing.control_bucket, Some(inventory.to_owned()));
     let mut changed: Option<String> = None;
     loop {
         if !has_time() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidemark_domain::dataset::{Head, Mode};
 use tidemark_domain::id::DatasetName;
-use tidemark_domain::partition::{Batch, Phase};
+use tidemark_domain::partition::Batch;
 use tidemark_domain::settle::Settlement;
 use tidemark_domain::step::{self, SOON};
 use tidemark_domain::take::Permission;
@@ -130,8 +130,7 @@ impl Worker<'_> {
     /// Time is up: record where the statement is, give the lock back, and come straight back.
     async fn hand_off_now(&mut self, statement: Option<String>) -> Result<Answer, Error> {
         let spent_seconds = u64::try_from(self.in_statements().as_secs()).unwrap_or(0);
-        let listing = Some(self.listing).filter(|_| self.batch.phase == Phase::Listing);
-        let batch = Batch { spent_seconds, listing, ..step::handed_off(&self.batch, statement) };
+        let batch = Batch { spent_seconds, ..step::handed_off(&self.batch, statement) };
         tracing::info!(phase = batch.phase.as_str(), statement = ?batch.statement.as_ref().map(|s| &s.id), "handed off");
         let update = writes::record(&self.seen.id, &self.taken, &batch);
         if self.finish(update, None).await?.is_some() {

@@ -3,7 +3,7 @@
 use tidemark_domain::definition::Definition;
 use tidemark_domain::failure::FailureKind;
 use tidemark_domain::measure::Gone;
-use tidemark_domain::partition::{Accept, Listed, Phase};
+use tidemark_domain::partition::{Accept, Listed};
 use tidemark_domain::settle::{self, Settlement};
 use tidemark_domain::step;
 use tidemark_domain::take::Permission;
@@ -19,14 +19,13 @@ impl Worker<'_> {
         if self.permission != Permission::All {
             return Ok(Next::Denied);
         }
-        let listing = self.list();
-        let built = {
-            let has_time = || !self.time_left().is_zero();
-            build(&listing, &has_time).await?
-        };
+        let built = build(&self.list(), &|| !self.time_left().is_zero()).await?;
         let whole = match built {
             Built::Whole(whole) => whole,
-            Built::OutOfTime => return Ok(Next::HandOff { statement: None }),
+            Built::OutOfTime(progress) => {
+                self.batch.progress = Some(progress);
+                return Ok(Next::HandOff { statement: None });
+            }
             Built::Drifted(drifted) => {
                 let message = format!("{}; nothing was staged", drifted.0);
                 let settlement = settle::failure(&self.item, FailureKind::RejectedData, &message, self.now(), 0);
@@ -42,7 +41,7 @@ impl Worker<'_> {
         let source = SourceCounts { objects, bytes: listed.bytes, rows: listed.rows };
         let mut next = step::listed(&self.item, &self.batch, listed.clone(), &verdict, self.patience(), self.now());
         if matches!(next, Next::Enter(_)) && objects > 0 {
-            let verdict = verify::manifest(&source, &manifest(&listing).await?);
+            let verdict = verify::manifest(&source, &manifest(&self.list(), &listed.inventory).await?);
             if !verdict.is_good() {
                 next = step::listed(&self.item, &self.batch, listed, &verdict, self.patience(), self.now());
             }
@@ -65,11 +64,9 @@ impl Worker<'_> {
             definition: &self.definition,
             partition: &self.partition,
             control_bucket: &self.engine.settings.control_bucket,
-            inventory: match &self.batch.listed {
-                Some(listed) if self.batch.phase != Phase::Listing => listed.inventory.clone(),
-                _ => format!("inventory/{}/{}/{}/", self.seen.id.dataset, self.batch.id, self.listing),
-            },
+            folder: format!("inventory/{}/{}/", self.seen.id.dataset, self.batch.id),
             previous: self.item.last.as_ref().map(|last| last.inventory.clone()),
+            progress: self.batch.progress.clone(),
         }
     }
 }
@@ -81,6 +78,7 @@ pub(crate) fn guards(definition: &Definition, accept: Option<&Accept>, removed: 
         objects: whole.listed.objects,
         missing: whole.missing.0,
         missing_example: whole.missing.1.as_deref(),
+        unreadable: whole.unreadable.as_deref(),
         told: u64::try_from(removed).unwrap_or(0),
         archived: whole.archived.0,
         archived_example: whole.archived.1.as_deref(),

@@ -38,11 +38,11 @@ impl Worker<'_> {
             Ran::Ended(execution) => execution,
             Ran::Leave(next) => return Ok(next),
         };
-        let counted = match self.counted(&stage, &execution).await? {
+        let counted = match self.counted(&stage, &execution, &listed).await? {
             Ok(counted) => counted,
             Err(next) => return Ok(next),
         };
-        match recheck(&self.list(), &|| !self.time_left().is_zero()).await? {
+        match recheck(&self.list(), &listed.inventory, &|| !self.time_left().is_zero()).await? {
             Recheck::Same => {
                 let next = self.verified(&listed, &counted);
                 self.observed.staged = Some((counted.counts, counted.loads));
@@ -53,7 +53,12 @@ impl Worker<'_> {
         }
     }
 
-    async fn counted(&mut self, stage: &Stage, execution: &Execution) -> Result<Result<Counted, Next>, Error> {
+    async fn counted(
+        &mut self,
+        stage: &Stage,
+        execution: &Execution,
+        listed: &Listed,
+    ) -> Result<Result<Counted, Next>, Error> {
         if execution.status == ExecutionStatus::Finished {
             let counts = self.rows(execution, stage.counts).await?;
             let loads = match stage.loads {
@@ -72,7 +77,7 @@ impl Worker<'_> {
             // Made and filled in one transaction, its inventory recorded before: it is whole.
             return self.recount().await;
         }
-        Ok(Err(self.stage_failed(stage, execution).await?))
+        Ok(Err(self.stage_failed(stage, execution, listed).await?))
     }
 
     async fn recount(&mut self) -> Result<Result<Counted, Next>, Error> {
@@ -84,12 +89,13 @@ impl Worker<'_> {
     }
 
     /// COPY failed: if the source isn't what was listed any more, that is why; else its errors say.
-    async fn stage_failed(&mut self, stage: &Stage, execution: &Execution) -> Result<Next, Error> {
+    async fn stage_failed(&mut self, stage: &Stage, execution: &Execution, listed: &Listed) -> Result<Next, Error> {
         let failure = self.why(&stage.batch, execution);
         if !step::may_be_the_source(failure.kind) {
             return Ok(self.settle(failure.kind, &failure.message));
         }
-        let (changed, message) = match recheck(&self.list(), &|| !self.time_left().is_zero()).await? {
+        let (changed, message) = match recheck(&self.list(), &listed.inventory, &|| !self.time_left().is_zero()).await?
+        {
             Recheck::Changed(key) => (true, source_changed(&key)),
             Recheck::OutOfTime => return Ok(Next::HandOff { statement: Some(execution.id.clone()) }),
             Recheck::Same => (false, failure.message.clone()),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use tidemark_domain::definition::Definition;
 use tidemark_domain::failure::FailureKind;
-use tidemark_domain::id::{BatchId, Fence};
+use tidemark_domain::id::BatchId;
 use tidemark_domain::lock::Scope;
 use tidemark_domain::measure::{self, Observed};
 use tidemark_domain::partition::{Batch, PartitionItem, Phase};
@@ -37,9 +37,6 @@ pub(crate) struct Worker<'a> {
     pub(crate) taken: Taken,
     /// The batch of a RECORD whose answer was lost: what it holds of the item may be one write behind.
     in_doubt: Option<BatchId>,
-    /// The take whose listing goes on: this one, or the one before where that left it in order. What two takes write down is
-    /// never mixed.
-    pub(crate) listing: Fence,
     /// Since when it watches its statement: `batch.spent_seconds` are those before.
     pub(crate) watched_since: Timestamp,
     pub(crate) permission: Permission,
@@ -81,7 +78,6 @@ impl<'a> Worker<'a> {
         span.record("fence", item.fence.next().0);
         span.record("phase", take.batch.phase.as_str());
         tracing::info!(born = %take.batch.fence, found = ?take.found, unresolved = take.unresolved, "taken");
-        let listing = take.batch.listing.filter(|_| take.found.is_none()).unwrap_or(item.fence.next());
         Ok(Self {
             engine,
             work,
@@ -90,7 +86,6 @@ impl<'a> Worker<'a> {
             taken: Taken { fence: item.fence.next(), batch: take.batch.clone() },
             in_doubt: None,
             batch: take.batch,
-            listing,
             watched_since: engine.ports.clock.now(),
             permission: take.permission,
             probe: take.probe,

@@ -25,10 +25,7 @@ fn lock(world: &World) -> Scope {
 /// The URLs of the manifest of the newest commit.
 fn manifest(world: &World, partition: &str) -> Vec<String> {
     let inventory = world.item(partition).last.unwrap().inventory;
-    let (bytes, _) = world
-        .objects
-        .object("control", &format!("{inventory}manifest.json").replacen("inventory/", "manifest/", 1))
-        .unwrap();
+    let (bytes, _) = world.objects.object("control", &inventory.replacen("inventory/", "manifest/", 1)).unwrap();
     let manifest: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
     manifest["entries"].as_array().unwrap().iter().map(|entry| entry["url"].as_str().unwrap().to_owned()).collect()
 }

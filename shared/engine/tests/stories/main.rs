@@ -8,6 +8,7 @@ mod contracts;
 mod faults;
 mod guards;
 mod hostile;
+mod inventories;
 mod limits;
 mod measures;
 mod modes;

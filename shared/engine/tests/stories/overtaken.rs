@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use tidemark_domain::partition::{PartitionItem, Phase};
+use tidemark_engine::inventory::Parts;
 use tidemark_engine::memory::{Delivery, Plan};
 use tidemark_engine::ports::Clock as _;
 use tidemark_engine::rebuild::{Answer, Work};
@@ -182,6 +183,6 @@ async fn whoever_was_overtaken_while_it_listed_spoils_no_inventory_of_the_one_wh
     world.rest("").await;
     world.assert_true("two listings of one batch").await;
     let inventory = world.item(DAY).last.unwrap().inventory;
-    let (part, _) = world.objects.object("control", &format!("{inventory}part-000000.jsonl")).unwrap();
-    assert_eq!(String::from_utf8_lossy(&part).lines().count(), 2, "and what its inventory says");
+    let mut parts = Parts::new(&world.objects, "control", Some(inventory));
+    assert_eq!(parts.next_part().await.unwrap().unwrap().len(), 2, "and what its inventory says");
 }

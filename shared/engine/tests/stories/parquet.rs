@@ -187,7 +187,7 @@ async fn a_listing_that_runs_out_of_time_is_continued_by_the_next_invocation() {
     // Every file holds the same key, so what is told of duplicates counts the rows that were staged.
     let parked = world.item(DAY).parked.unwrap();
     assert!(parked.message.contains("3499 staged rows repeat the key"), "{}", parked.message);
-    let manifest = world.objects.keys("control").into_iter().find(|key| key.ends_with("manifest.json")).unwrap();
+    let manifest = world.objects.keys("control").into_iter().find(|key| key.starts_with("manifest/")).unwrap();
     let (manifest, _) = world.objects.object("control", &manifest).unwrap();
     let manifest: serde_json::Value = serde_json::from_slice(&manifest).unwrap();
     let urls: std::collections::BTreeSet<&str> =
