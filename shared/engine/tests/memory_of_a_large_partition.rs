@@ -1,5 +1,5 @@
-//! A partition of 100,000 objects with keys of 1,024 bytes is listed, its footers read, its manifest written and listed
-//! again within the memory of a 128 MiB function.
+//! A partition of 100,000 objects, Parquet or ORC, with keys of 1,024 bytes is listed, its footers read, its manifest written
+//! and listed again within the memory of a 128 MiB function.
 //!
 //! The test is alone in its binary, since it measures the process's peak. S3 is on disk or computed, so that it doesn't
 //! count.
@@ -128,14 +128,15 @@ fn peak_kib() -> u64 {
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-#[tokio::test]
-async fn a_hundred_thousand_objects_fit_a_function_of_128_mib() {
+/// Lists 100,000 objects with that footer, and lists them again.
+async fn list_twice(format: &str, columns: &str, footer: Bytes) {
     let folder = tempfile::tempdir().unwrap();
-    let lake = Lake { folder: folder.path().to_owned(), footer: parquet_of_three_rows(), tails: AtomicU64::new(0) };
-    let file = "[orders]\nsource = \"s3://lake/orders/\"\nlayout = \"dt={dt}/\"\nformat = \"parquet\"\n\
-                target = \"sales.orders\"\ncolumns = [\"order_id bigint\"]\n[orders.partition.dt]\ntype = \"date\"\n\
-                column = \"dt\"\nin_files = false\n";
-    let definition = definition::parse(file).unwrap().remove(0);
+    let lake = Lake { folder: folder.path().to_owned(), footer, tails: AtomicU64::new(0) };
+    let file = format!(
+        "[orders]\nsource = \"s3://lake/orders/\"\nlayout = \"dt={{dt}}/\"\nformat = \"{format}\"\n\
+         target = \"sales.orders\"\ncolumns = [{columns}]\n[orders.partition.dt]\ntype = \"date\"\n"
+    );
+    let definition = definition::parse(&file).unwrap().remove(0);
     let partition = definition.partition(&PartitionName::new("dt=2026-11-01").unwrap()).unwrap();
     let mut listing = Listing {
         objects: &lake,
@@ -160,6 +161,14 @@ async fn a_hundred_thousand_objects_fit_a_function_of_128_mib() {
     let Built::Whole(second) = build(&listing, &|| true).await.unwrap() else { panic!("not whole") };
     assert_eq!(second.listed.digest, first.listed.digest);
     assert_eq!(lake.tails.load(Ordering::Relaxed), OBJECTS as u64, "known rows are not read again");
+}
+
+#[tokio::test]
+async fn a_hundred_thousand_objects_fit_a_function_of_128_mib() {
+    list_twice("parquet", "\"order_id bigint\"", parquet_of_three_rows()).await;
+    let orc = include_bytes!("../../domain/tests/hostile/small.orc");
+    let columns = "\"id bigint\", \"name varchar(9)\", \"amount decimal(12,2)\"";
+    list_twice("orc", columns, Bytes::from_static(orc)).await;
 
     let peak = peak_kib();
     println!("peak resident memory: {peak} KiB");

@@ -323,6 +323,23 @@ fn a_csv_rebuild_of_a_hostile_partition_is_golden() {
     expect_file!["../../golden/csv.sql"].assert_eq(&render(&batches(&born, Some(&source))));
 }
 
+/// The load of each format that no other golden file shows.
+#[test]
+fn the_loads_of_other_formats_are_golden() {
+    let stage = |format: &str, options: &str| {
+        let text = ORDERS.replace("\"parquet\"", &format!("\"{format}\""));
+        let text = text.replace("ordered_at timestamp", "ordered_at timestamp\", \"more super");
+        let born = Born::of(definition(&format!("{text}\n{options}")), day());
+        batches(&born, Some(&source()))[2].clone()
+    };
+    let told = [
+        stage("orc", "[orders.orc]\nfillrecord = true\nacceptinvchars = \"?\"\n"),
+        stage("json", "[orders.json]\ncompression = \"zstd\"\ntimeformat = \"epochmillisecs\"\nencoding = \"utf16\"\n"),
+        stage("avro", "[orders.avro]\npaths = \"s3://lake-config/paths'\\\\.json\"\nroundec = true\n"),
+    ];
+    expect_file!["../../golden/formats.sql"].assert_eq(&render(&told));
+}
+
 /// What sqlparser's dialect can't read: procedures, whose bodies PostgreSQL reads in the system tests, and COPY's MAXERROR.
 fn readable(sql: &str) -> Option<String> {
     if sql.starts_with("CREATE OR REPLACE PROCEDURE ") {

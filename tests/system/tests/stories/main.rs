@@ -8,6 +8,7 @@ mod checks;
 mod deployment;
 mod emptied;
 mod faults;
+mod formats;
 mod guards;
 mod hostile_keys;
 mod lock_scope;
