@@ -4,7 +4,7 @@
 //! The test is alone in its binary, since it measures the process's peak. S3 is on disk or computed, so that it doesn't
 //! count.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what fails here fails the test")]
 
 use std::fs;
 use std::io::Write;

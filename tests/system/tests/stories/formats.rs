@@ -4,6 +4,7 @@
 use anyhow::Result;
 use jiff::civil::date;
 use tidemark_kit::files::{self, Cell, Compression, Format, Table, Type};
+use tidemark_kit::state::Item;
 use tidemark_kit::{Dataset, Settings, World};
 
 const PARTITION: &str = "dt=2026-11-01";
@@ -23,10 +24,10 @@ async fn landed(format: &str, options: &str, columns: &[&str], file: Vec<u8>) ->
     world.put(&format!("goods/{PARTITION}/a file+é"), file).await?;
     let rests = || async {
         let item = world.item_named("goods", PARTITION).await?;
-        if let Some((kind, why)) = item.as_ref().and_then(|item| item.parked()) {
+        if let Some((kind, why)) = item.as_ref().and_then(Item::parked) {
             anyhow::bail!("it is parked: {kind}: {why}");
         }
-        Ok(item.filter(|item| item.rests()).map(|_| ()))
+        Ok(item.filter(Item::rests).map(|_| ()))
     };
     world.wait("the file to land", &Dataset::Orders.day("2026-11-01"), rests).await?;
     Ok(world)
