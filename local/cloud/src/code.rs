@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_of_another_machine_are_refused_with_the_remedy() {
+    fn c197_programs_of_another_machine_are_refused_with_the_remedy() {
         let (other, name) = if cfg!(target_arch = "aarch64") { (0x3e, "x86_64") } else { (0xb7, "arm64") };
         let (_run, folder) = built(other);
         fs::write(folder.join("template.yaml"), "Resources: {}").unwrap();

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn c072_the_answer_is_to_the_letter_what_lambda_reads() {
+    fn c072_c206_the_answer_is_to_the_letter_what_lambda_reads() {
         let messages = batch(&json!([{"messageId": "m1", "body": "a"}, {"messageId": "m2", "body": "b"}]));
         let answer = answer(&messages[1..]).unwrap();
         assert_eq!(answer.to_string(), r#"{"batchItemFailures":[{"itemIdentifier":"m2"}]}"#);

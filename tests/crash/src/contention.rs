@@ -14,7 +14,6 @@ use serde_json::Value;
 use tidemark_kit::state::Queue;
 use tidemark_kit::story::View;
 use tidemark_kit::{Dataset, Partition, Settings, World, orders};
-use tidemark_local::wait_until;
 
 use crate::lane::COMES_BACK_SECONDS;
 use crate::oracle::{Before, Seen};
@@ -32,8 +31,6 @@ const ROWS: usize = 10;
 const FILE_EVERY: Duration = Duration::from_millis(700);
 /// Between two kills, on average.
 const KILL_EVERY: Duration = Duration::from_secs(4);
-/// Until everything has to be at rest.
-const PATIENCE: Duration = Duration::from_mins(4);
 
 /// What a minute of it came to.
 #[derive(Debug, Default, Serialize)]
@@ -152,10 +149,7 @@ async fn rest(world: &World, days: &[Partition]) -> Result<Vec<View>> {
             world.wake(day).await?;
             Ok(None)
         };
-        match wait_until(&format!("{day}: rest and truth"), PATIENCE, probe).await {
-            Ok(view) => views.push(view),
-            Err(error) => return Err(error.context(world.diagnosis(day).await)),
-        }
+        views.push(world.wait("rest and truth", day, probe).await?);
     }
     Ok(views)
 }
