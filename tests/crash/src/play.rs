@@ -147,6 +147,10 @@ impl<'a> Play<'a> {
                 self.put_late().await?;
                 world.notify(notifications).await
             }
+            Scenario::Backfilled => {
+                let name = day.name();
+                world.tidemark_well(&["backfill", "orders", "--from", &name, "--to", &name, "--yes"]).await.map(drop)
+            }
             Scenario::Unreadable => world.send(Queue::Partitions, "{\"version\":1,").await,
             Scenario::Overtaken => continue_process(self.stopped.get()),
         }
@@ -183,6 +187,7 @@ impl<'a> Play<'a> {
                 world.round_now("look", Dataset::Orders).await?;
                 return world.sweep().await;
             }
+            (Scenario::Backfilled, 0) => world.sweep().await,
             _ => return Ok(()),
         };
         done?;

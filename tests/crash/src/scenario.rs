@@ -41,6 +41,8 @@ pub(crate) enum Scenario {
     Restored,
     /// No event tells of a file: sweep's look finds it.
     Unheard,
+    /// An operator's backfill: sweep marks what its job names.
+    Backfilled,
     /// A message nobody can read.
     Unreadable,
     /// A worker that another has overtaken goes on.
@@ -49,7 +51,7 @@ pub(crate) enum Scenario {
 
 impl Scenario {
     /// Those of ordinary lanes, in the order in which effects are theirs.
-    pub(crate) const ALL: [Self; 19] = [
+    pub(crate) const ALL: [Self; 20] = [
         Self::Late,
         Self::Fenced,
         Self::HandedOff,
@@ -68,6 +70,7 @@ impl Scenario {
         Self::Retired,
         Self::Restored,
         Self::Unheard,
+        Self::Backfilled,
         Self::Unreadable,
     ];
 
@@ -91,6 +94,7 @@ impl Scenario {
             Self::Retired => "retired",
             Self::Restored => "restored",
             Self::Unheard => "unheard",
+            Self::Backfilled => "backfilled",
             Self::Unreadable => "unreadable",
             Self::Overtaken => "overtaken",
         }

@@ -10,12 +10,17 @@ use crate::play::{Play, continue_process};
 use crate::points::{Point, Way};
 use crate::report::Row;
 
-/// Tries a point to its end.
-pub(crate) async fn of(lane: &Lane, point: &Point) -> Result<Row> {
+/// Tries a point to its end; `None`: it was not met.
+pub(crate) async fn of(lane: &Lane, point: &Point) -> Result<Option<Row>> {
     let (play, before) = lane.play(point.scenario).await?;
     let mut healing = Healing::default();
     match &point.way {
-        Way::Kill(kills) => kill(lane, &play, kills, &mut healing).await?,
+        Way::Kill(kills) => {
+            if !kill(lane, &play, &before, kills, &mut healing).await? {
+                lane.plan.disarm()?;
+                return Ok(None);
+            }
+        }
         Way::Stop(at) => return zombie(lane, &play, point, at, &before).await,
         Way::Break { name, after } => break_at(lane, &play, name, *after, &mut healing).await?,
         Way::BreakCopy => break_copy(lane, &play, &mut healing).await?,
@@ -29,31 +34,35 @@ pub(crate) async fn of(lane: &Lane, point: &Point) -> Result<Row> {
     let view = lane.until_right(&play, &before, &mut healing).await?;
     let seconds = healing.seconds();
     let seen = Seen::of(&lane.world, &lane.day(), view, &before).await?;
-    row(lane, point, &before, &seen, &healing, seconds).await
+    row(lane, point, &before, &seen, &healing, seconds).await.map(Some)
 }
 
-/// Kills as often as there are points; each has to be met.
-async fn kill(lane: &Lane, play: &Play<'_>, kills: &[At], healing: &mut Healing) -> Result<()> {
+/// Kills as often as there are points; whether each was met.
+async fn kill(lane: &Lane, play: &Play<'_>, before: &Before, kills: &[At], healing: &mut Healing) -> Result<bool> {
     let ahead = play.ahead();
     let armed = ahead.iter().map(|(at, action)| (at, *action)).chain(kills.iter().map(|at| (at, Action::Kill)));
     lane.plan.arm(&armed.collect::<Vec<_>>())?;
     play.begin().await?;
     for (index, at) in kills.iter().enumerate() {
-        let fired = lane.until_fired(play, ahead.iter().len() + index + 1, &format!("killed {at}")).await?;
+        let (count, what) = (ahead.iter().len() + index + 1, format!("killed {at}"));
+        let Some(fired) = lane.until_fired(play, before, count, &what).await? else { return Ok(false) };
         healing.failed_at = fired.at;
         if index == 0 {
             healing.found = state_of(&lane.item().await?);
             play.go_on().await?;
         }
     }
-    Ok(())
+    Ok(true)
 }
 
 /// A worker that stands still longer than its lease, while another takes over, and then goes on.
-async fn zombie(lane: &Lane, play: &Play<'_>, point: &Point, at: &At, before: &Before) -> Result<Row> {
+async fn zombie(lane: &Lane, play: &Play<'_>, point: &Point, at: &At, before: &Before) -> Result<Option<Row>> {
     lane.plan.arm(&[(at, Action::Stop)])?;
     play.begin().await?;
-    let stopped = lane.until_fired(play, 1, &format!("stopped {at}")).await?;
+    let Some(stopped) = lane.until_fired(play, before, 1, &format!("stopped {at}")).await? else {
+        lane.plan.disarm()?;
+        return Ok(None);
+    };
     let found = state_of(&lane.item().await?);
     let mut healing = Healing::of(found, stopped.at);
     // A function is ended at its time-out, and so before its lease is over; a zombie needs a clock that is wrong.
@@ -65,7 +74,7 @@ async fn zombie(lane: &Lane, play: &Play<'_>, point: &Point, at: &At, before: &B
     let after = lane.until_right(play, before, &mut healing).await?;
     ensure!(after.landed == view.landed, "something landed after the zombie went on: {:?}", after.landed);
     let seen = Seen::of(&lane.world, &lane.day(), after, before).await?;
-    row(lane, point, before, &seen, &healing, seconds).await
+    row(lane, point, before, &seen, &healing, seconds).await.map(Some)
 }
 
 async fn break_at(lane: &Lane, play: &Play<'_>, name: &str, after: usize, healing: &mut Healing) -> Result<()> {

@@ -1,13 +1,14 @@
 //! Every failpoint, by the name it has in plans.
 
 /// The names of all effects, in about the order in which a partition meets them.
-pub const NAMES: [&str; 46] = [
+pub const NAMES: [&str; 47] = [
     "mark",
     "replay",
     "send",
     "wake",
     "watermark",
     "cursor",
+    "job",
     "open alerts",
     "count alert",
     "told alerts",

@@ -8,12 +8,14 @@ use tidemark_domain::cursor::{Cursor, Task};
 use tidemark_domain::dataset::Head;
 use tidemark_domain::definition::Concurrency;
 use tidemark_domain::id::{DatasetName, Fence, Generation, PartitionId, PartitionName};
+use tidemark_domain::job::{Job, Kind};
 use tidemark_domain::lock::Scope;
 use tidemark_domain::message::PartitionMessage;
 use tidemark_domain::partition::{Batch, Holds, Parked, PartitionItem, Phase, Statement};
 use tidemark_domain::story::{self, Ending, Outcome};
 use tidemark_domain::writes::{self, Keep, Taken};
 use tidemark_engine::memory::{ManualClock, MemoryAnnouncer, MemoryObjects, MemoryQueue, MemoryState, MemoryWarehouse};
+use uuid::Uuid;
 
 use super::*;
 
@@ -46,6 +48,7 @@ fn writes() -> Vec<Vec<Update>> {
     let ending = Ending { outcome: Outcome::GivenUp, rows: None, why: None, seen: None };
     let record = |phase| vec![writes::record(&id, &taken, &batch(phase, true))];
     assert_eq!(key.sk, "PARTITION#dt=2026-11-01");
+    let job = Job::new(Uuid::nil(), id.dataset.clone(), Kind::Backfill, 1, "somebody", now);
     let alerts = Subject { dataset: &id.dataset, kind: "stuck" };
     let gathered = Gathered::from_item(&alerts.open(&id.partition, now).apply(None).unwrap()).unwrap();
     let head =
@@ -62,6 +65,7 @@ fn writes() -> Vec<Vec<Update>> {
         vec![head.claim_probe(&id.dataset, now)],
         vec![Head::resume(&id.dataset, "somebody", now)],
         vec![watermark],
+        vec![job.advance(1, now)],
         vec![alerts.open(&id.partition, now)],
         vec![alerts.count("text")],
         vec![gathered.told(now)],
