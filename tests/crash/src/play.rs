@@ -62,6 +62,10 @@ impl<'a> Play<'a> {
     /// What has happened before anything is looked at.
     pub(crate) async fn before(&self) -> Result<()> {
         self.world.alerts_now(Dataset::Orders).await?;
+        if self.scenario == Scenario::Woken {
+            // The watermark that it left at the last wake is gone once nothing is unbuilt; and so it moves again.
+            self.world.sweep().await?;
+        }
         if let Some((moment, effect)) = self.scenario.killed_before() {
             let at = At { effect: effect.to_owned(), number: 1, moment };
             self.plan.arm(&[(&at, Action::Kill)])?;
