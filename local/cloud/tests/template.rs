@@ -355,6 +355,12 @@ fn c203_no_foreign_notification_is_written() {
     }
     let freshness = &template.source["Resources"]["FreshnessAlarm"]["Properties"];
     assert_eq!(freshness["TreatMissingData"], "breaching", "silence is what the alarm is for");
+    let told = &template.source["Resources"]["NotificationsChangedRule"]["Properties"];
+    assert_eq!(told["Targets"][0]["Arn"], json!({"Ref": "AlertTopic"}), "a foreign write is told at once");
+    assert_eq!(told["EventPattern"]["detail"]["requestParameters"]["bucketName"][0], json!({"Ref": "DataBucketName"}));
+    assert!(words(&told["EventPattern"]["detail"]["eventName"]).contains(&"PutBucketNotification"));
+    let undelivered = &template.source["Resources"]["UndeliveredAlarm"]["Properties"];
+    assert_eq!(undelivered["Dimensions"][0]["Value"], json!({"Ref": "ObjectEventsRule"}));
 }
 
 #[test]
@@ -366,6 +372,34 @@ fn c204_the_bucket_has_one_rule_for_each_kind_of_event() {
     assert_eq!(kinds, BTreeSet::from(["s3:ObjectCreated:*", "s3:ObjectRemoved:*", "s3:ObjectRestore:Completed"]));
     assert_eq!(rules.len(), kinds.len());
     assert!(rules.iter().all(|rule| rule.get("Filter").is_none()), "rules without filters cannot overlap in part");
+}
+
+/// Other services send to the stack's queue and topic only as the bucket, rule, topic or account they are meant to come from.
+#[test]
+fn services_send_only_for_their_source() {
+    let mut senders = BTreeSet::new();
+    for kind in ["AWS::SQS::QueuePolicy", "AWS::SNS::TopicPolicy"] {
+        for (name, policy) in resources(&template().source, kind) {
+            for statement in policy["PolicyDocument"]["Statement"].as_array().unwrap() {
+                let statement = statement.get("Fn::If").map_or(statement, |branches| &branches[1]);
+                if statement["Effect"] == "Deny" {
+                    continue;
+                }
+                let sender =
+                    statement["Principal"]["Service"].as_str().unwrap_or_else(|| panic!("{name} lets anybody in"));
+                let condition = statement["Condition"].to_string();
+                assert!(
+                    condition.contains("aws:SourceArn") || condition.contains("aws:SourceAccount"),
+                    "{name}: {sender}"
+                );
+                senders.insert((kind.rsplit(':').next().unwrap(), sender));
+            }
+        }
+    }
+    let queue = ["events", "s3", "sns"].map(|service| ("QueuePolicy", format!("{service}.amazonaws.com")));
+    let topic = ["cloudwatch", "events"].map(|service| ("TopicPolicy", format!("{service}.amazonaws.com")));
+    let expected: BTreeSet<_> = queue.iter().chain(&topic).map(|(kind, sender)| (*kind, sender.as_str())).collect();
+    assert_eq!(senders, expected);
 }
 
 /// SAM attaches policies of AWS's, with wildcards, to a role it makes for a function.
