@@ -1,5 +1,6 @@
 //! What things may cost: calls of a rebuild, writes of a burst, messages of a sweep; and that gauges and watermark are exact.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::json;
@@ -42,6 +43,35 @@ async fn a_plain_rebuild_costs_six_calls_of_dynamodb_and_six_of_the_data_api_at_
         assert!(calls(&steps, "state.") <= 6, "{context}: {steps:?}");
         assert!(calls(&steps, "warehouse.") <= 6, "{context}: {steps:?}");
     }
+}
+
+/// docs/deploy.md, *What it costs*, sets prices to these calls, in a table: whoever makes more of them changes the page.
+#[tokio::test]
+async fn a_rebuild_makes_at_most_the_calls_its_price_is_reckoned_from() {
+    let page = include_str!("../../../../docs/deploy.md");
+    let row = |line: &'static str| {
+        let (call, rest) = line.strip_prefix("| `")?.split_once("` | ")?;
+        Some((call, rest.split(' ').next()?.parse::<usize>().ok()?))
+    };
+    let priced: BTreeMap<&str, usize> = page.lines().filter_map(row).collect();
+    assert!(priced.len() > 5, "the table was not found: {priced:?}");
+
+    let mut world = World::new(TOML).await;
+    world.put(&format!("{DAY}/0.csv"), "0\n").await;
+    world.rest("").await;
+    world.put(&format!("{DAY}/a.csv"), "1\n").await;
+    world.mark().await;
+    world.clock.advance(Duration::from_secs(31));
+    let plan = Plan::quiet();
+    world.plan = plan.clone();
+    world.rebuild().await.unwrap();
+    let mut made: BTreeMap<&str, usize> = BTreeMap::new();
+    for step in plan.steps() {
+        *made.entry(step.call).or_default() += 1;
+    }
+    let dearer: Vec<_> =
+        made.iter().filter(|(call, count)| priced.get(*call).is_none_or(|most| *count > most)).collect();
+    assert!(dearer.is_empty(), "more calls than docs/deploy.md tells: {dearer:?}; it tells {priced:?}");
 }
 
 #[tokio::test]
