@@ -23,7 +23,7 @@ pub enum Purpose {
     Mark,
     /// Rebuilds: everything.
     Rebuild,
-    /// Wakes and watches: everything but Redshift.
+    /// Wakes and watches: everything but dead letters.
     Sweep,
     /// An operator's command: everything but what only a rebuild sends (alerts, dead letters).
     Operate,
@@ -158,7 +158,7 @@ fn needs(purpose: Purpose) -> &'static [&'static str] {
     match purpose {
         Purpose::Mark => &[],
         Purpose::Rebuild => &[DEAD_LETTERS, CONTROL_BUCKET, ALERTS, WORKGROUP, COPY_ROLE],
-        Purpose::Sweep => &[CONTROL_BUCKET, ALERTS],
+        Purpose::Sweep => &[CONTROL_BUCKET, ALERTS, WORKGROUP, COPY_ROLE],
         Purpose::Operate => &[CONTROL_BUCKET, WORKGROUP, COPY_ROLE],
     }
 }
@@ -315,7 +315,7 @@ mod tests {
         let bare: Vec<_> = WHOLE[3..].iter().map(|(name, _)| (*name, "")).collect();
         let config = read(Purpose::Mark, &bare).unwrap();
         assert_eq!((config.redshift, config.control_bucket), (None, None));
-        assert_eq!(problems(Purpose::Sweep, &bare).len(), 2);
+        assert_eq!(problems(Purpose::Sweep, &bare).len(), 5);
         assert_eq!(problems(Purpose::Rebuild, &bare).len(), 6);
     }
 

@@ -42,6 +42,8 @@ CREATE TABLE IF NOT EXISTS tidemark.files (
     last_modified timestamp NOT NULL
 ) SORTKEY (batch_id);
 -- 6
+CREATE TABLE IF NOT EXISTS tidemark.booking (booked_at timestamp NOT NULL);
+-- 7
 CREATE OR REPLACE PROCEDURE tidemark.guard(p_staged_rows bigint, p_accept_foreign_rows boolean)
 AS $$
 DECLARE
@@ -61,7 +63,7 @@ BEGIN
     END IF;
 END;
 $$ LANGUAGE plpgsql;
--- 7
+-- 8
 CREATE OR REPLACE PROCEDURE tidemark.seal()
 AS $$
 DECLARE
@@ -78,9 +80,9 @@ BEGIN
     END IF;
 END;
 $$ LANGUAGE plpgsql;
--- 8
-DELETE FROM tidemark.version WHERE version = 1;
 -- 9
+DELETE FROM tidemark.version WHERE version = 1;
+-- 10
 INSERT INTO tidemark.version (version, installed_at) VALUES (1, GETDATE());
 
 ---- tidemark/version

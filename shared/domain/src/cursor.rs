@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::id::DatasetName;
+use crate::id::{BatchId, DatasetName};
 use crate::partition::millis;
 use crate::update::{Change, Item, Key, Update};
 
@@ -59,12 +59,13 @@ impl Task {
         matches!(self, Self::Look | Self::Tidy)
     }
 
-    /// When a cursor that isn't there yet is first due: within a period, by the dataset's name, so that five hundred datasets
-    /// don't all want the same minute.
+    /// When a cursor that isn't there yet is first due: within an hour, by the dataset's name, so that five hundred datasets
+    /// don't all want the same minute, and a warehouse that sleeps is woken for all of them once.
     pub fn first_due(self, dataset: Option<&DatasetName>, now: Timestamp) -> Timestamp {
         let hash = Sha256::digest(dataset.map_or("", DatasetName::as_str));
         let share = i64::from(u16::from_be_bytes([hash[0], hash[1]]));
-        now + SignedDuration::from_secs(self.period().as_secs() * share / i64::from(u16::MAX))
+        let spread = self.period().as_secs().min(3_600);
+        now + SignedDuration::from_secs(spread * share / i64::from(u16::MAX))
     }
 }
 
@@ -86,6 +87,22 @@ pub struct Cursor {
     /// When the last round began that came to its end.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "millis::option")]
     pub done_at: Option<Timestamp>,
+    /// What book is loading: the statement that runs, whoever looks at its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loading: Option<Loading>,
+}
+
+/// A load that was submitted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Loading {
+    /// The statement's id.
+    pub statement: String,
+    /// The last batch in it, in the order of their ids.
+    pub last: BatchId,
+    /// How many batches are in it.
+    pub batches: u64,
+    /// How many files.
+    pub files: u64,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -96,7 +113,7 @@ fn is_zero(n: &u64) -> bool {
 impl Cursor {
     /// A cursor before its first round.
     pub fn new(next_at: Timestamp) -> Self {
-        Self { next_at, began_at: None, after: None, found: 0, done_at: None }
+        Self { next_at, began_at: None, after: None, found: 0, done_at: None, loading: None }
     }
 
     /// Where it stands.
@@ -129,7 +146,7 @@ impl Cursor {
     #[must_use]
     pub fn finished(&self, task: Task, now: Timestamp) -> Self {
         let began = self.began_at.unwrap_or(now);
-        Self { next_at: (began + task.period()).max(now), began_at: None, after: None, found: 0, done_at: Some(began) }
+        Self { done_at: Some(began), ..Self::new((began + task.period()).max(now)) }
     }
 
     /// The round failed, and goes on where it stood.
@@ -148,6 +165,9 @@ impl Cursor {
             time("began_at", self.began_at),
             time("done_at", self.done_at),
             self.after.as_ref().map_or(Change::Remove("after"), |after| Change::Set("after", after.as_str().into())),
+            self.loading.as_ref().map_or(Change::Remove("loading"), |loading| {
+                Change::Set("loading", serde_json::to_value(loading).unwrap_or_default())
+            }),
             if self.found == 0 { Change::Remove("found") } else { Change::Set("found", self.found.into()) },
         ];
         Update { key: Self::key(task, dataset), conditions: vec![], changes }
@@ -190,6 +210,11 @@ mod tests {
     #[test]
     fn first_rounds_are_spread_over_the_period() {
         let due = |n: u32| Task::Look.first_due(Some(&DatasetName::new(format!("d{n}")).unwrap()), at(0)).as_second();
+        let tidy = Task::Tidy.first_due(Some(&DatasetName::new("d1").unwrap()), at(0)).as_second();
+        assert!(
+            (0..=3_600).contains(&tidy),
+            "all are tidied within the same hour of a day, so that a warehouse sleeps in the others"
+        );
         let dues: Vec<i64> = (0..500).map(due).collect();
         assert!(dues.iter().all(|due| (0..=3_600).contains(due)));
         for minute in 0..60 {

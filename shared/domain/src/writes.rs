@@ -321,22 +321,31 @@ pub fn restored(
 /// partition is fenced, looked at and rebuilt for real.
 ///
 /// Conditional on the fence as it was compared (or on there being no item), so that no batch ran since, and on `marked` as read,
-/// since `forced` is the new generation.
+/// since `forced` is the new generation. Both are raised to what the ledger knows, so that the next take isn't behind it.
 pub fn heal(id: &PartitionId, read: Option<&PartitionItem>, heal: &Heal, now: Timestamp) -> Update {
     let as_read = |name, read: Option<u64>| read.map_or(Condition::Absent(name), |n| Condition::Equals(name, n.into()));
-    let marked = read.map(|item| item.marked);
-    let mut changes = mark_changes(id, 0, now);
+    let marked = read.map(|item| item.marked).unwrap_or_default();
+    let in_ledger = heal.last.as_ref();
+    let generation = marked.max(in_ledger.map(|last| last.generation).unwrap_or_default()).next();
+    let fence = heal.fence.max(in_ledger.map(|last| last.fence)).unwrap_or_default();
+    let raised = i64::try_from(generation.0 - marked.0).unwrap_or(1);
+    let mut changes: Vec<Change> = mark_changes(id, 0, now)
+        .into_iter()
+        .filter(|change| !matches!(change, Change::Add("marked", _) | Change::SetIfAbsent("fence", _)))
+        .collect();
     changes.extend([
-        Change::Set("forced", marked.unwrap_or_default().next().0.into()),
+        Change::Add("marked", raised),
+        Change::Set("forced", generation.0.into()),
+        Change::Set("fence", fence.0.into()),
         Change::Set("unresolved", true.into()),
-        set_or_remove("last", heal.last.as_ref()),
+        set_or_remove("last", in_ledger),
         Change::Remove("accept"),
         Change::Remove("not_before"),
         Change::Remove("tries"),
     ]);
     let conditions = vec![
         as_read("fence", heal.fence.map(|fence| fence.0)),
-        as_read("marked", marked.map(|marked| marked.0)),
+        as_read("marked", read.map(|item| item.marked.0)),
         Condition::Absent("batch"),
     ];
     update(id, conditions, changes)

@@ -18,7 +18,7 @@ use tidemark_domain::id::{BatchId, DefinitionHash, Digest, Epoch, Fence, Generat
 use tidemark_domain::partition_value::{Partition, PartitionValue};
 use tidemark_domain::sql::rebuild::{self, LastBatch, Listed, Request, Verified};
 use tidemark_domain::sql::rows::{self, Field, SwapCounts};
-use tidemark_domain::sql::{Batch, SubStatement, identifier, install, lookup, survey};
+use tidemark_domain::sql::{Batch, SubStatement, identifier, install, ledger, lookup, survey};
 use tidemark_domain::verify::{SourceCounts, StageCounts};
 use tidemark_engine::ports::{Execution, ExecutionStatus, Submission, Warehouse};
 use tidemark_local::{Postgres, Run};
@@ -361,6 +361,58 @@ async fn a_partition_is_staged_swapped_and_looked_up() -> Result<()> {
     world.finish(&lookup::drop_staging(&second)?).await?;
     let blockers = lookup::blockers(&second, 1)?;
     assert_eq!(rows::blockers(&world.rows(&blockers, blockers.last()).await?)?, []);
+    Ok(())
+}
+
+/// Of each partition the newest batch by fence, wherever its name sorts; batches that aren't booked; tables left in staging.
+#[tokio::test]
+async fn sweep_is_told_the_newest_batches_and_what_is_not_booked() -> Result<()> {
+    let world = World::new("swept", "").await?;
+    let partitions = [world.day(1)?, world.day(2)?, world.partition()?];
+    let mut newest = Vec::new();
+    for (n, partition) in partitions.iter().enumerate() {
+        for fence in [3, 12, 25] {
+            let request = Request { accept_foreign_rows: true, ..world.request(partition, new_batch(), fence) };
+            let verified = world.stage(&request, 1).await?;
+            world.finish(&swap(&request, &verified)?).await?;
+            if fence == 25 {
+                newest.push((partitions[n].name.clone(), request.batch));
+            }
+        }
+    }
+    let ask = async |batch: Batch| world.rows(&batch, batch.last()).await;
+    let read = |rows: &[Vec<Field>]| -> Result<Vec<_>> {
+        let mut found: Vec<_> = ledger::read_newest(rows)?.into_iter().map(|(name, row)| (name, row.batch)).collect();
+        found.sort();
+        Ok(found)
+    };
+    newest.sort();
+    let dataset = &world.definition.name;
+    assert_eq!(read(&ask(ledger::newest_between(&world.stack, dataset, None, None)?).await?)?, newest);
+    let (first, second) = (&newest[0].0, &newest[1].0);
+    let between = ledger::newest_between(&world.stack, dataset, Some(first), Some(second))?;
+    assert_eq!(read(&ask(between).await?)?, newest[1..2]);
+    let names: Vec<_> = partitions.iter().map(|partition| partition.name.clone()).collect();
+    let (of, named) = ledger::newest_of(&world.stack, dataset, &names)?;
+    assert_eq!((named, read(&ask(of).await?)?), (3, newest.clone()));
+    assert_eq!(read(&ask(ledger::newest_between(&StackName::new("another")?, dataset, None, None)?).await?)?, []);
+
+    let unbooked = ledger::read_unbooked(&ask(ledger::unbooked(&world.stack, None, None, 500)?).await?)?;
+    assert_eq!((unbooked.len(), unbooked[0].objects, unbooked.is_sorted_by_key(|u| u.batch)), (9, 3, true));
+    world
+        .sql(&[&format!("INSERT INTO tidemark.files VALUES ('{}', 'k', 'e', 1, GETDATE())", unbooked[4].batch)])
+        .await?;
+    let hour_ago = jiff::Timestamp::now() - jiff::SignedDuration::from_hours(1);
+    let after = Some(unbooked[3].batch);
+    let rest = ledger::read_unbooked(&ask(ledger::unbooked(&world.stack, Some(hour_ago), after, 500)?).await?)?;
+    assert_eq!(rest, unbooked[5..], "the fifth is booked");
+    let in_an_hour = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(1);
+    assert_eq!(ask(ledger::unbooked(&world.stack, Some(in_an_hour), None, 500)?).await?, Vec::<Vec<Field>>::new());
+
+    let tables = ledger::read_staging_tables(&ask(ledger::staging_tables()?).await?)?;
+    assert_eq!(tables.len(), 9);
+    world.finish(&ledger::drop_staging(&tables)?).await?;
+    assert_eq!(ask(ledger::staging_tables()?).await?, Vec::<Vec<Field>>::new());
     Ok(())
 }
 

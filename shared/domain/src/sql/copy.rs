@@ -7,14 +7,10 @@ use crate::definition::{Compression, Definition, Encoding, Format, Paths, SqlTyp
 /// COPY from a manifest into the batch's staging table.
 pub(super) fn copy(request: &Request<'_>, source: &CopySource) -> Result<String, SqlError> {
     let definition = request.definition;
-    let role = match &source.role {
-        CopyRole::Default => "default".to_owned(),
-        CopyRole::Arn(arn) => literal::text(arn)?,
-    };
     let mut clauses = vec![
         format!("COPY {}", identifier::staging(request.batch)?),
         format!("FROM {}", literal::text(&source.manifest_url)?),
-        format!("IAM_ROLE {role} MANIFEST"),
+        format!("IAM_ROLE {} MANIFEST", role(&source.role)?),
     ];
     if definition.format.is_columnar() {
         columnar(definition, &mut clauses)?;
@@ -32,6 +28,14 @@ pub(super) fn copy(request: &Request<'_>, source: &CopySource) -> Result<String,
         clauses.push(format!("MAXERROR AS {}", allowed.saturating_add(1).min(100_000)));
     }
     Ok(clauses.join("\n"))
+}
+
+/// How a COPY names its role.
+pub(super) fn role(role: &CopyRole) -> Result<String, SqlError> {
+    Ok(match role {
+        CopyRole::Default => "default".to_owned(),
+        CopyRole::Arn(arn) => literal::text(arn)?,
+    })
 }
 
 /// Columnar formats take hardly an option: no COMPUPDATE, no MAXERROR, no REGION.

@@ -23,7 +23,7 @@ pub fn installed_version() -> Result<Batch, SqlError> {
 /// Schemas, ledger tables and the procedures that all targets share. Idempotent.
 pub fn install() -> Result<Batch, SqlError> {
     let mut statements: Vec<String> =
-        [SCHEMA, STAGING_SCHEMA, VERSIONS, BATCHES, FILES, GUARD, SEAL].map(str::to_owned).into();
+        [SCHEMA, STAGING_SCHEMA, VERSIONS, BATCHES, FILES, BOOKING, GUARD, SEAL].map(str::to_owned).into();
     statements.push(format!("DELETE FROM tidemark.version WHERE version = {VERSION}"));
     statements.push(format!("INSERT INTO tidemark.version (version, installed_at) VALUES ({VERSION}, GETDATE())"));
     Batch::new("tidemark/init", statements)
@@ -108,6 +108,9 @@ CREATE TABLE IF NOT EXISTS tidemark.files (
     size bigint NOT NULL,
     last_modified timestamp NOT NULL
 ) SORTKEY (batch_id)";
+
+/// Locked by whoever writes `files`, so that two wait for each other; it stays empty, and nobody reads it.
+const BOOKING: &str = "CREATE TABLE IF NOT EXISTS tidemark.booking (booked_at timestamp NOT NULL)";
 
 /// Raises by what the first row of `tidemark_counts` says: before anything is deleted.
 const GUARD: &str = "\

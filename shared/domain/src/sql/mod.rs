@@ -5,6 +5,7 @@
 //!
 //! - [`install`]: schema, ledger, procedures; per target a fence table and its procedures.
 //! - [`rebuild`]: the transactions of a batch: fence, stage, swap.
+//! - [`ledger`]: what sweep asks of the ledger, and which files it books there.
 //! - [`lookup`]: what is asked outside of them.
 //! - [`survey`]: what apply asks before it changes anything.
 //! - [`arrivals`]: when files came.
@@ -15,6 +16,7 @@ mod copy;
 mod count;
 pub mod identifier;
 pub mod install;
+pub mod ledger;
 pub mod literal;
 pub mod lookup;
 pub mod rebuild;

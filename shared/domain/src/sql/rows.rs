@@ -227,8 +227,14 @@ pub fn look(rows: &[Vec<Field>]) -> Result<Look, RowError> {
     let Ok(batch) = batch.parse() else {
         return Err(row.wrong("batch_id", "a UUID", Field::Text(batch)));
     };
-    let ledger = LedgerRow {
-        batch: BatchId(batch),
+    let ledger = read_ledger_row(&mut row, BatchId(batch))?;
+    Ok(Look { stored_fence, ledger: Some(ledger) })
+}
+
+/// Reads what follows the batch in [`LEDGER_COLUMNS`].
+pub(super) fn read_ledger_row(row: &mut Reader<'_>, batch: BatchId) -> Result<LedgerRow, RowError> {
+    Ok(LedgerRow {
+        batch,
         generation: Generation(row.count("generation")?),
         fence: Fence(row.count("fence")?),
         epoch: Epoch(row.count("epoch")?),
@@ -242,11 +248,10 @@ pub fn look(rows: &[Vec<Field>]) -> Result<Look, RowError> {
         },
         rejected_rows: row.count("rejected_rows")?,
         duplicate_rows: row.count("duplicate_rows")?,
-        counts: read_swap_counts(&mut row)?,
+        counts: read_swap_counts(row)?,
         staged_at: row.moment("staged_at")?,
         swapped_at: row.moment("swapped_at")?,
-    };
-    Ok(Look { stored_fence, ledger: Some(ledger) })
+    })
 }
 
 /// Reads the one row of [`SwapCounts`].
@@ -338,6 +343,11 @@ impl<'a> Reader<'a> {
 
     fn integer(&mut self, column: &str) -> Result<i64, RowError> {
         self.optional_integer(column)?.ok_or_else(|| self.wrong(column, "a whole number", Field::Null))
+    }
+
+    pub(super) fn batch(&mut self, column: &str) -> Result<BatchId, RowError> {
+        let text = self.text(column)?;
+        text.parse().map(BatchId).map_err(|_| self.wrong(column, "a UUID", Field::Text(text)))
     }
 
     pub(super) fn optional_count(&mut self, column: &str) -> Result<Option<u64>, RowError> {

@@ -8,7 +8,7 @@ use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Token, Tokenizer};
 
 use super::rebuild::{CopyRole, CopySource, LastBatch, Listed, Request, Verified};
-use super::{Batch, MAX_STATEMENT_BYTES, SqlError, identifier, install, lookup, rebuild};
+use super::{Batch, MAX_STATEMENT_BYTES, SqlError, identifier, install, ledger, lookup, rebuild};
 use crate::definition::{self, Column, ColumnName, Definition, SqlType, TableName};
 use crate::id::{BatchId, DefinitionHash, Digest, Epoch, Fence, Generation, StackName};
 use crate::partition_value::{Partition, PartitionValue};
@@ -216,7 +216,48 @@ fn everything() -> Vec<Batch> {
     all.extend(batches(&Born::of(newest_wins(), day()).after(900), Some(&source())));
     all.extend(batches(&Born::of(upserted("key = [\"order_id\"]"), day()), Some(&source())));
     all.extend(batches(&Born::of(definition(CLICKS), long_day()).after(900), Some(&source())));
+    all.extend(sweeps());
     all
+}
+
+/// What sweep runs, with hostile names.
+fn sweeps() -> Vec<Batch> {
+    let (stack, dataset) = (StackName::new("tidemark-prod").unwrap(), crate::id::DatasetName::new("orders").unwrap());
+    let batch = |n: u32| BatchId(format!("01936000-0000-7000-8000-{n:012}").parse().unwrap());
+    let since = "2026-11-01T07:00:00Z".parse().unwrap();
+    let names = [day().name, hostile().name];
+    vec![
+        ledger::unbooked(&stack, None, None, 500).unwrap(),
+        ledger::unbooked(&stack, Some(since), Some(batch(1)), 1).unwrap(),
+        ledger::book(&[batch(1), batch(2)], "s3://control/manifest/book/x/manifest.json", &source().role).unwrap(),
+        ledger::newest_between(&stack, &dataset, None, None).unwrap(),
+        ledger::newest_between(&stack, &dataset, Some(&names[0]), Some(&names[1])).unwrap(),
+        ledger::newest_of(&stack, &dataset, &names).unwrap().0,
+        ledger::staging_tables().unwrap(),
+        ledger::drop_staging(&[batch(1), batch(2)]).unwrap(),
+    ]
+}
+
+#[test]
+fn what_sweep_runs() {
+    expect_file!["../../golden/sweep.sql"].assert_eq(&render(&sweeps()));
+}
+
+#[test]
+fn c141_sweeps_questions_keep_the_limits_however_many_and_long_the_names() {
+    let (stack, dataset) = (StackName::new("s".repeat(100)).unwrap(), crate::id::DatasetName::new("orders").unwrap());
+    let name = |n: usize| crate::id::PartitionName::new(format!("region={}{n:04}", "'".repeat(900))).unwrap();
+    let names: Vec<_> = (0..200).map(name).collect();
+    let mut rest = names.as_slice();
+    while !rest.is_empty() {
+        let (_, named) = ledger::newest_of(&stack, &dataset, rest).unwrap();
+        assert!(named > 0);
+        rest = &rest[named..];
+    }
+    let ids: Vec<BatchId> = (0..500).map(|_| BatchId(uuid::Uuid::now_v7())).collect();
+    let book = ledger::book(&ids, &format!("s3://{}", "k".repeat(1_024)), &CopyRole::Default).unwrap();
+    assert!(book.statements().iter().all(|sql| sql.len() < MAX_STATEMENT_BYTES));
+    ledger::drop_staging(&ids[..ledger::DROPPED_AT_ONCE]).unwrap();
 }
 
 fn render(batches: &[Batch]) -> String {
@@ -437,7 +478,12 @@ fn c149_lock_is_the_first_that_could_take_a_snapshot() {
         let verbs: Vec<_> = batch.statements().iter().map(|sql| words(sql).remove(0)).collect();
         if let Some(lock) = verbs.iter().position(|verb| verb == "LOCK") {
             assert!(verbs[..lock].iter().all(|verb| verb == "SET"), "{verbs:?}");
-            assert!(batch.statements()[lock].contains("tidemark.\"fence_"), "readers of the target never wait");
+            let own = ["tidemark.\"fence_", "tidemark.booking"];
+            let locked = &batch.statements()[lock];
+            assert!(
+                own.iter().any(|table| locked.contains(table)),
+                "readers of target and ledger never wait: {locked}"
+            );
         }
     }
 }

@@ -4,9 +4,14 @@
 //! isn't, one of the two was restored from a backup. The item has to be read *before* the ledger, and what heals it asks for
 //! the fence as it was read: so no batch ran in between.
 
-use crate::id::PartitionName;
+use jiff::{SignedDuration, Timestamp};
+
+use crate::id::{BatchId, PartitionName};
 use crate::job::{Heal, Line};
 use crate::partition::{Committed, PartitionItem};
+
+/// A staging table is kept this long: whoever has to find out why a batch parked looks into it.
+const STAGING_KEPT: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 /// Which of the two is older than the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,6 +43,13 @@ pub fn compare(
     };
     let heal = Heal { fence, last: ledger.cloned() };
     Some((older, Line { heal: Some(heal), ..Line::of(partition.clone()) }))
+}
+
+/// Whether a staging table of this batch is old enough to be dropped, if its batch is over: by the time in its id.
+pub fn may_be_dropped(batch: BatchId, now: Timestamp) -> bool {
+    let born =
+        batch.0.get_timestamp().and_then(|time| Timestamp::from_second(i64::try_from(time.to_unix().0).ok()?).ok());
+    born.is_some_and(|born| now.duration_since(born) > STAGING_KEPT)
 }
 
 #[cfg(test)]
@@ -91,5 +103,14 @@ mod tests {
         assert_eq!((older, heal.fence, heal.last), (Older::State, Some(Fence(7)), Some(row(5))));
         let (older, heal) = compared(None, Some(5)).unwrap();
         assert_eq!((older, heal.fence), (Older::State, None));
+    }
+
+    #[test]
+    fn staging_tables_are_kept_for_a_week() {
+        let batch = BatchId("01936000-0000-7000-8000-000000000002".parse().unwrap());
+        let born = Timestamp::from_millisecond(0x0193_6000_0000).unwrap();
+        assert!(!may_be_dropped(batch, born + STAGING_KEPT - SignedDuration::from_secs(2)));
+        assert!(may_be_dropped(batch, born + STAGING_KEPT + SignedDuration::from_secs(2)));
+        assert!(!may_be_dropped(BatchId(uuid::Uuid::nil()), born), "no id of ours: nobody knows how old it is");
     }
 }

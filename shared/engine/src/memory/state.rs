@@ -50,6 +50,11 @@ impl MemoryState {
         lock(&self.table).items.insert(key, item);
     }
 
+    /// Takes an item away, past all conditions.
+    pub fn remove(&self, key: &Key) {
+        lock(&self.table).items.remove(key);
+    }
+
     /// Everything that is stored.
     pub fn items(&self) -> BTreeMap<Key, Item> {
         lock(&self.table).items.clone()

@@ -246,6 +246,21 @@ impl MemoryWarehouse {
         self.settled().database.staging_tables()
     }
 
+    /// The rows of `tidemark.files`: batch, key, `ETag`, size, milliseconds.
+    pub fn files(&self) -> Vec<(String, String, String, i64, i64)> {
+        self.settled().database.files().to_vec()
+    }
+
+    /// Lets every load of `tidemark.files` that holds this key fail.
+    pub fn refuse_file(&self, key: &str) {
+        lock(&self.cluster).views.refused_files.insert(key.to_owned());
+    }
+
+    /// Puts an empty staging table, as a batch that died left it.
+    pub fn put_staging(&self, name: &str) {
+        self.settled().database.put_staging(name.to_owned());
+    }
+
     /// The ledger: column name to value, a map for each row, in the order they were written.
     pub fn ledger(&self) -> Vec<BTreeMap<String, Field>> {
         self.ledger_after(0)

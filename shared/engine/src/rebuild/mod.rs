@@ -14,7 +14,7 @@ mod fencing;
 mod leave;
 pub(crate) mod listing;
 pub(crate) mod staging;
-mod statement;
+pub(crate) mod statement;
 mod swapping;
 mod worker;
 
@@ -36,6 +36,7 @@ use crate::ports::{Outgoing, Written};
 use crate::{Engine, assertion};
 
 pub use answer::Answer;
+pub(crate) use fencing::committed;
 pub(crate) use tidemark_domain::step::Next;
 pub(crate) use worker::Worker;
 

@@ -237,7 +237,8 @@ impl Worker<'_> {
     }
 }
 
-fn refused(call: ApiCall, error: &WarehouseError) -> Error {
+/// What a refused call means to whoever made it.
+pub(crate) fn refused(call: ApiCall, error: &WarehouseError) -> Error {
     let (kind, message) = match api_refusal(call, &error.code, &error.message) {
         ApiRefusal::Failed(failure) => (failure.kind, failure.message),
         _ => (FailureKind::Unavailable, error.to_string()),

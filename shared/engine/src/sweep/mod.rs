@@ -3,14 +3,19 @@
 //! ```text
 //! for each dataset   wake ▸ jobs     each minute: what is due gets its message; stored jobs mark a few more
 //! then, as due       look            hourly: lists the lookback, marks what nobody has dealt with
+//!                    book            hourly: loads committed inventories into the ledger's `files`
+//!                    tidy            daily: holds items against the ledger; drops old staging tables
 //! ```
 //! Every dataset is woken first; then tasks have their turns, the longest due first, a slice each, for as long as there is
 //! time. Where a task stands is kept in a cursor, so that the next sweep goes on. What fails is told, tried again later,
 //! and stops nobody else.
 
+mod book;
 mod jobs;
 mod look;
 mod marks;
+mod statements;
+mod tidy;
 mod wake;
 
 use std::collections::BTreeMap;
@@ -27,8 +32,14 @@ use crate::Engine;
 use crate::error::Error;
 use crate::mark::CatalogCache;
 
-/// The longest one task may work before the others have their turn.
-const SLICE: SignedDuration = SignedDuration::from_secs(20);
+/// The longest a task may work before the others have their turn. A warehouse that sleeps takes its time to wake.
+fn slice(task: Task) -> SignedDuration {
+    match task {
+        Task::Look => SignedDuration::from_secs(20),
+        Task::Book | Task::Tidy | Task::Staging => SignedDuration::from_secs(40),
+    }
+}
+
 /// With less time than this no task begins.
 const WORTH_BEGINNING: SignedDuration = SignedDuration::from_secs(10);
 /// Items read at once.
@@ -158,11 +169,11 @@ impl Engine {
                 tracing::info!(task = turns[next].task.as_str(), "no time left for tasks; the next sweep goes on");
                 return Ok(());
             }
-            let until = (now + SLICE).min(deadline - WORTH_BEGINNING / 2);
+            let until = (now + slice(turns[next].task)).min(deadline - WORTH_BEGINNING / 2);
             let turn = turns.swap_remove(next);
             let cursor = turn.cursor.entered(now);
             let dataset = turn.hand.map(|hand| &hand.dataset);
-            let after = match self.task(&turn, cursor.clone(), until, swept).await {
+            let after = match self.task(&turn, hands, cursor.clone(), until, swept).await {
                 Ok(after) => after,
                 Err(error) => {
                     let (task, dataset) = (turn.task.as_str(), dataset.map(DatasetName::as_str));
@@ -178,6 +189,7 @@ impl Engine {
     async fn task(
         &self,
         turn: &Turn<'_>,
+        hands: &[Hand],
         cursor: Cursor,
         until: Timestamp,
         swept: &mut [Swept],
@@ -191,7 +203,10 @@ impl Engine {
                 }
                 Ok(after)
             }
-            (task, _) => Ok(cursor.finished(task, self.ports.clock.now())),
+            (Task::Tidy, Some(hand)) => Ok(self.tidy(hand, cursor, until).await?.0),
+            (Task::Book, _) => self.book(cursor, until).await,
+            (Task::Staging, _) => self.drop_staging(hands, &cursor, until).await,
+            (task, None) => Ok(cursor.finished(task, self.ports.clock.now())),
         }
     }
 
@@ -222,10 +237,10 @@ impl Engine {
     /// The tasks of all datasets, with their cursors; one that isn't there yet is made.
     async fn turns<'h>(&self, hands: &'h [Hand], cursors: &BTreeMap<String, Cursor>) -> Result<Vec<Turn<'h>>, Error> {
         let now = self.ports.clock.now();
-        let looked_at = hands.iter().filter(|hand| hand.head.mode != Mode::Retired);
-        let per_dataset = looked_at.map(|hand| (Task::Look, Some(hand)));
+        let in_use = hands.iter().filter(|hand| hand.head.mode != Mode::Retired);
+        let per_dataset = in_use.flat_map(|hand| [(Task::Look, Some(hand)), (Task::Tidy, Some(hand))]);
         let mut turns = Vec::new();
-        for (task, hand) in per_dataset {
+        for (task, hand) in per_dataset.chain([(Task::Book, None), (Task::Staging, None)]) {
             let dataset = hand.map(|hand| &hand.dataset);
             let cursor = if let Some(cursor) = cursors.get(&Cursor::key(task, dataset).sk) {
                 cursor.clone()

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test whose world breaks fails")]
 
 mod alerts;
+mod book;
 mod cases;
 mod contracts;
 mod faults;
@@ -19,5 +20,6 @@ mod read;
 mod rebuild;
 mod scopes;
 mod sweep;
+mod tidy;
 mod troubles;
 mod world;

@@ -19,39 +19,39 @@ use super::world::{TOML, World};
 const DAY: &str = "dt=2026-11-01";
 
 /// A dataset whose lookback holds years.
-fn wide() -> String {
+pub(super) fn wide() -> String {
     TOML.replace("interval = \"0s\"", "interval = \"0s\"\nlookback = \"2000d\"")
 }
 
 /// A file lands whose event is lost.
-async fn put_unseen(world: &World, name: &str, lines: &str) {
+pub(super) async fn put_unseen(world: &World, name: &str, lines: &str) {
     let bytes = Bytes::copy_from_slice(lines.as_bytes());
     world.objects.put("lake", &format!("orders/{name}"), bytes).await.unwrap();
     world.objects.take_changes();
 }
 
-async fn sweep(world: &World) -> Vec<Swept> {
+pub(super) async fn sweep(world: &World) -> Vec<Swept> {
     world.engine().sweep(world.clock.now() + SignedDuration::from_secs(55)).await.unwrap()
 }
 
 /// An hour passes, and a sweep in which look has its turn.
-async fn an_hour_later(world: &World) -> Swept {
+pub(super) async fn an_hour_later(world: &World) -> Swept {
     sweep(world).await;
     world.clock.advance(Duration::from_mins(61));
     sweep(world).await.remove(0)
 }
 
-fn cursor(world: &World, task: Task) -> Cursor {
+pub(super) fn cursor(world: &World, task: Task) -> Cursor {
     let key = Cursor::key(task, task.is_per_dataset().then_some(&world.definition.name));
     Cursor::from_item(&world.state.item(&key).unwrap()).unwrap()
 }
 
-async fn all_jobs(world: &World) -> Vec<Job> {
+pub(super) async fn all_jobs(world: &World) -> Vec<Job> {
     jobs::all(&world.engine().ports).await.unwrap()
 }
 
 /// The day `n` days after 1 January 2024.
-fn day(n: i64) -> String {
+pub(super) fn day(n: i64) -> String {
     let day = jiff::civil::date(2024, 1, 1).checked_add(jiff::Span::new().days(n)).unwrap();
     format!("dt={day}")
 }

@@ -311,6 +311,12 @@ impl World {
         self.assert_at_rest(context).await;
     }
 
+    /// The target holds the lake, and nothing is left to do.
+    pub(crate) async fn assert_rows(&self, context: &str) {
+        assert_eq!(self.due().await, [""; 0], "I6: {context}");
+        assert_eq!(self.rows(), self.lake(), "I3, rows of target and lake: {context}");
+    }
+
     /// At rest, each partition that isn't parked holds the lake, and its item says so.
     pub(crate) async fn assert_at_rest(&self, context: &str) {
         assert_eq!(self.due().await, [""; 0], "I6: {context}");

@@ -5,6 +5,7 @@
 //! system views of COPY stay, as they do in Redshift. Primary keys are not enforced.
 
 mod fence;
+mod ledger;
 mod questions;
 mod rows;
 mod statements;
@@ -42,6 +43,7 @@ pub(super) struct Database {
     /// By table and condition, as the SQL has it: `"dt" = DATE '2026-11-01'`.
     target: Arc<BTreeMap<(String, String), Vec<TargetRow>>>,
     ledger: Vec<Arc<LedgerRow>>,
+    files: Vec<ledger::FileRow>,
     /// Tables of one number column, for the contract suite.
     numbers: BTreeMap<String, Vec<i64>>,
 }
@@ -53,6 +55,8 @@ pub(super) struct Views {
     queries: i64,
     /// Who holds the lock that others wait for: pid, user, mode.
     pub(super) blockers: Rows,
+    /// Keys that no load of `tidemark.files` takes.
+    pub(super) refused_files: BTreeSet<String>,
 }
 
 impl Views {
@@ -98,6 +102,14 @@ impl Database {
 
     pub(super) fn staging_tables(&self) -> Vec<String> {
         self.staging.keys().cloned().collect()
+    }
+
+    pub(super) fn files(&self) -> &[ledger::FileRow] {
+        &self.files
+    }
+
+    pub(super) fn put_staging(&mut self, name: String) {
+        self.staging.insert(name, vec![]);
     }
 
     pub(super) fn ledger(&self) -> &[Arc<LedgerRow>] {

@@ -96,6 +96,21 @@ fn object(objects: &MemoryObjects, url: &str) -> Option<Bytes> {
     Some(objects.object(bucket, key)?.0)
 }
 
+/// The objects of a manifest, all of them mandatory.
+pub(super) fn manifest_objects(objects: &MemoryObjects, manifest_url: &str) -> Result<Vec<Bytes>, String> {
+    let manifest = read_manifest(objects, manifest_url)?;
+    let found = manifest.entries.iter().map(|entry| object(objects, &entry.url));
+    found.collect::<Option<_>>().ok_or_else(|| "ERROR: Mandatory url is not present in manifest file".to_owned())
+}
+
+fn read_manifest(objects: &MemoryObjects, manifest_url: &str) -> Result<Manifest, String> {
+    let manifest = object(objects, manifest_url).ok_or_else(|| {
+        "ERROR: Problem reading manifest file - S3ServiceException:The specified key does not exist.,Status 404"
+            .to_owned()
+    })?;
+    serde_json::from_slice(&manifest).map_err(|e| format!("ERROR: Problem reading manifest file - {e}"))
+}
+
 /// COPY: the rows of every file of a manifest; up to `max_errors` - 1 bad files are left out, as rejected rows would be.
 pub(super) fn copy(
     objects: &MemoryObjects,
@@ -105,12 +120,7 @@ pub(super) fn copy(
     read: FileReader,
     load: &mut Load,
 ) -> Result<Vec<FileRow>, String> {
-    let manifest = object(objects, manifest_url).ok_or_else(|| {
-        "ERROR: Problem reading manifest file - S3ServiceException:The specified key does not exist.,Status 404"
-            .to_owned()
-    })?;
-    let manifest: Manifest =
-        serde_json::from_slice(&manifest).map_err(|e| format!("ERROR: Problem reading manifest file - {e}"))?;
+    let manifest = read_manifest(objects, manifest_url)?;
     let mut rows = vec![];
     for entry in manifest.entries {
         let Some(bytes) = object(objects, &entry.url) else {

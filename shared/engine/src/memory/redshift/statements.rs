@@ -66,7 +66,11 @@ impl<'a> Transaction<'a> {
 
     /// Runs a statement. What the twin doesn't know fails.
     pub(crate) fn execute(&mut self, sql: &str) -> Outcome {
-        let known = self.settings_and_tables(sql).or_else(|| self.rebuild(sql)).or_else(|| self.look_up(sql));
+        let known = self
+            .settings_and_tables(sql)
+            .or_else(|| self.sweep(sql))
+            .or_else(|| self.rebuild(sql))
+            .or_else(|| self.look_up(sql));
         known
             .or_else(|| self.numbers(sql))
             .unwrap_or_else(|| Err(format!("ERROR: the twin doesn't know this statement: {sql}")))
@@ -146,10 +150,6 @@ impl<'a> Transaction<'a> {
         }
         if sql.starts_with("INSERT INTO \"") {
             return self.insert(sql).map(|()| Ok(None));
-        }
-        if let Some(name) = sql.strip_prefix("DROP TABLE IF EXISTS tidemark_staging.") {
-            self.database.staging.remove(&identifier(name)?.0);
-            return Some(Ok(None));
         }
         None
     }
