@@ -146,6 +146,9 @@ async fn a_round_over_ten_thousand_partitions_goes_on_where_the_last_slice_stood
     for n in [10, 1_990, 9_990] {
         put_unseen(&world, &format!("{}/b.csv", day(n)), "1\n").await;
     }
+    // Tidy would see that nothing of this is in the ledger.
+    let tidied = Cursor::new(world.clock.now() + SignedDuration::from_hours(99));
+    world.state.write(&[tidied.store(Task::Tidy, Some(&world.definition.name))], "tidied").await.unwrap();
     // Of two thousand listings a slice can't make all.
     world.objects.set_page_time(Duration::from_millis(60));
     sweep(&world).await;
