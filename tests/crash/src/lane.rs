@@ -153,11 +153,16 @@ impl Lane {
                 }
             }
         }
-        // Best effort: if even that fails, the next point says so.
+        self.start_over().await;
+        row
+    }
+
+    /// Leaves a partition that ended wrong behind. Best effort: if even that fails, what comes next says so.
+    pub(crate) async fn start_over(&self) {
+        let _ = self.plan.end_trace();
         let _ = self.plan.disarm();
         let _ = self.world.slow_copy(0).await;
         let _ = self.fresh_day().await;
-        row
     }
 
     /// Waits for a failpoint; `None`: all ended right, and it was not met.
