@@ -434,6 +434,12 @@ fn rebuild_and_sweep_speak_to_redshift_alike() {
     let rebuild = of("RebuildRole");
     assert_eq!(rebuild.len(), 6, "submit, follow, and four ways to be somebody");
     assert_eq!(rebuild, of("SweepRole"));
+    // Both write there what COPY reads, in parts where it is large.
+    let control = |role: &str| {
+        let control = statements.iter().find(|(name, statement)| *name == role && statement["Sid"] == "Control");
+        control.unwrap_or_else(|| panic!("{role} may not use the control bucket")).1
+    };
+    assert_eq!(control("RebuildRole"), control("SweepRole"));
 }
 
 /// IAM takes 10,240 characters of policies within one role; rebuild's may hold sweep's too. Names count for 150 each.
