@@ -148,7 +148,8 @@ CREATE OR REPLACE VIEW redshift_local.pg_table_def AS
 
 CREATE OR REPLACE VIEW redshift_local.svv_columns AS
     SELECT table_catalog, table_schema, table_name, column_name, ordinal_position, column_default, is_nullable,
-        data_type, character_maximum_length, numeric_precision, numeric_scale, datetime_precision
+        CASE data_type WHEN 'jsonb' THEN 'super' ELSE data_type::text END AS data_type, character_maximum_length,
+        numeric_precision, numeric_scale, datetime_precision
     FROM information_schema.columns;
 
 CREATE OR REPLACE VIEW redshift_local.svv_table_info AS

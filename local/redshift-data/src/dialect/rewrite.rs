@@ -59,6 +59,12 @@ pub(crate) fn lexed(lexed: &Lexed) -> String {
                 "SYSDATE" if !called => Some("redshift_local.sysdate()".to_owned()),
                 "NVL" if called => Some("coalesce".to_owned()),
                 "SUPER" if is_type(lexed, index) => Some("jsonb".to_owned()),
+                // Which names SUPER as Redshift does.
+                "INFORMATION_SCHEMA" if lexed.is(index + 1, &Token::Period) && lexed.word(index + 2) == "COLUMNS" => {
+                    let end = lexed.tokens.get(index + 2).map_or(lexeme.end, |columns| columns.end);
+                    edits.push((lexeme.start, end, "redshift_local.svv_columns".to_owned()));
+                    None
+                }
                 "VARCHAR" if called && lexed.word(index + 2) == "MAX" => {
                     let close = lexed.tokens.get(index + 3).map_or(lexeme.end, |close| close.end);
                     edits.push((lexeme.start, close, "varchar(65535)".to_owned()));
@@ -92,6 +98,14 @@ mod tests {
         assert_eq!(
             plain("SELECT \"Order\", nvl(a, 'NVL(x)'), x::super, dateadd(day, 1, SYSDATE) FROM \"T\"").unwrap(),
             "SELECT \"order\", coalesce(a, 'NVL(x)'), x::jsonb, dateadd('day', 1, redshift_local.sysdate()) FROM \"t\""
+        );
+    }
+
+    #[test]
+    fn the_catalogue_of_columns_is_our_own() {
+        assert_eq!(
+            plain("SELECT data_type FROM information_schema.columns WHERE x").unwrap(),
+            "SELECT data_type FROM redshift_local.svv_columns WHERE x"
         );
     }
 

@@ -249,3 +249,11 @@ async fn statements_are_listed_by_the_beginning_of_their_name() {
     );
     assert!(world.stranger().list_statements().send().await.unwrap().statements().is_empty());
 }
+
+#[tokio::test]
+async fn the_catalogue_names_a_super_column_so() {
+    let world = World::new().await;
+    world.must(&["CREATE TABLE t (id bigint, payload super)"]).await;
+    let sql = "SELECT CAST(data_type AS varchar(128)) FROM information_schema.columns WHERE table_name = 't' ORDER BY ordinal_position";
+    assert_eq!(world.rows(sql).await, [["bigint"], ["super"]]);
+}
