@@ -3,7 +3,7 @@
 //! Source `tidemark`, at least once, told before the write that records them. `Partition Rebuilt`: `version`, `dataset`,
 //! `partition`, `batch`, `generation`, `rows`, `committed_at`, `target`, `watermark` (up to which partition all are built,
 //! as sweep last wrote it; may be absent). `Partition Parked`: `version`, `dataset`, `partition`, `batch`, `generation`,
-//! `kind`, `message`.
+//! `kind`, `message`, `watermark`. Their schemas: docs/events.
 
 use serde_json::json;
 use tidemark_domain::partition::{Batch, Committed, Parked};
@@ -41,6 +41,7 @@ impl Engine {
             "generation": parked.generation,
             "kind": parked.kind,
             "message": parked.message,
+            "watermark": seen.head.watermark,
         });
         let event = Event { detail_type: "Partition Parked", detail };
         self.ports.announcer.publish(event).await.map_err(Error::Announce)

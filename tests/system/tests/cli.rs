@@ -200,3 +200,77 @@ async fn show_follows_a_partition_and_replay_rebuilds_it() -> Result<()> {
     assert!(nonsense.err.contains("is no date"), "{nonsense:?}");
     Ok(())
 }
+
+/// Late files are counted once each, by the ledger, by the inventories, by the month's figures and on the page.
+#[tokio::test]
+async fn lateness_figures_of_a_month_and_report_tell_of_the_same_files() -> Result<()> {
+    let world = World::new().await?;
+    let today = jiff::tz::TimeZone::UTC.to_datetime(jiff::Timestamp::now()).date();
+    let [old, new] =
+        [today - jiff::SignedDuration::from_hours(24 * 9), today].map(|day| Dataset::Orders.day(&day.to_string()));
+    for day in [&old, &new] {
+        world.put_orders(&day.file("a.parquet"), &orders::orders(0, 10)).await?;
+        world.wait_true(day).await?;
+    }
+    // Comes too late; then again as it was, which is the same file.
+    for _ in 0..2 {
+        world.put_orders(&old.file("late.parquet"), &orders::orders(10, 5)).await?;
+        world.wait_true(&old).await?;
+    }
+    world.tidemark_well(&["replay", "orders", &old.name()]).await?;
+    world.wait_landed(&old, 1).await?;
+
+    let offline = ["lateness", "orders", "--offline", "--json"];
+    let told = json(&world.tidemark_well(&offline).await?)?;
+    assert_eq!((&told["files"], &told["in_time"]), (&3.into(), &1.into()), "{told:#}");
+    assert_eq!((&told["lookback"]["caught"], &told["lookback"]["missed"]), (&1.into(), &2.into()), "{told:#}");
+    let enough = told["smallest_window_seconds"].as_i64().context("no window")?;
+    assert!((8 * 86_400..=9 * 86_400).contains(&enough), "{told:#}");
+    let early = json(&world.tidemark_well(&[&offline[..], &["--month", "2001-01"]].concat()).await?)?;
+    assert_eq!(early["files"], 0);
+    let plot = world.tidemark_well(&["lateness", "orders", "--offline", "--miss", "70%"]).await?;
+    assert!(
+        plot.out.contains("3 files, of which 1 came before") && plot.out.contains("at most 70.00 %: 0"),
+        "{plot:?}"
+    );
+
+    // The ledger has a file again for each batch that listed it, as sweep books it; what was there before makes way.
+    let listed = "SELECT b.batch_id, k.key, k.etag, 1, b.swapped_at - k.before \
+         FROM tidemark.batches b JOIN (VALUES \
+         ('orders/late', 'e1', interval '0'), ('orders/late', 'e1', interval '1 hour'), ('orders/late', 'e2', interval '0')) \
+         AS k(key, etag, before) ON true";
+    world
+        .execute(&format!(
+            "DELETE FROM tidemark.files; INSERT INTO tidemark.files {listed} WHERE b.partition_name = '{}'",
+            old.name()
+        ))
+        .await?;
+    let told = json(&world.tidemark_well(&["lateness", "orders", "--json"]).await?)?;
+    assert_eq!((&told["files"], &told["in_time"]), (&2.into(), &0.into()), "{told:#}");
+
+    let month = json(&world.tidemark_well(&["status", "orders", "--month", "--json"]).await?)?;
+    let figures = &month["datasets"][0];
+    let told = ["late_outside_window", "late_in_window", "manual_recoveries", "variance_rows"]
+        .map(|name| figures[name].as_i64());
+    assert_eq!(told, [Some(1), Some(0), Some(1), Some(0)], "{figures:#}");
+    let (source, committed) = (figures["source_rows"].as_i64(), figures["batches"]["committed"].as_i64());
+    assert!(source >= Some(10 + 10 + 15 + 15) && committed >= Some(4), "{figures:#}");
+    assert!(figures["merge_share"].as_f64().is_some_and(|share| share > 0.0 && share < 1.0), "{figures:#}");
+
+    let page = world.definitions.with_extension("html");
+    let told = world.tidemark_well(&["report", "--out", &page.display().to_string()]).await?;
+    assert!(told.out.contains(": 2 datasets, "), "{told:?}");
+    let page = std::fs::read_to_string(page)?;
+    let data = page.split("id=\"data\">").nth(1).and_then(|rest| rest.split("</script>").next()).context("no data")?;
+    let data: Value = serde_json::from_str(data)?;
+    let orders = &data["datasets"][0];
+    let partition = |name: &str| orders["partitions"].as_array().into_iter().flatten().find(|p| p["name"] == name);
+    let old = partition(&old.name()).context("it isn't shown")?;
+    assert_eq!((&old["state"], &old["rows"]), (&"clean".into(), &15.into()), "{old:#}");
+    assert_eq!(
+        (&orders["arrivals"]["files"], &orders["figures"]["late_outside_window"]),
+        (&2.into(), &1.into()),
+        "{orders:#}"
+    );
+    Ok(())
+}
