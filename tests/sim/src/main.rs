@@ -13,6 +13,8 @@ use tidemark_sim::run::{Told, run};
 
 /// Seeds that are tried at most for a flaw.
 const SEEDS_OF_A_FLAW: u64 = 2_000;
+/// After so many nights of a long run a line says how far it is.
+const TOLD_EACH: u64 = 5_000;
 /// From so many seeds on every kind of fault has to be reached.
 const ENOUGH_SEEDS: u64 = 200;
 
@@ -111,6 +113,7 @@ fn is_seen(flaw: Flaw) -> bool {
 #[derive(Default)]
 struct Nights {
     failed: Vec<Told>,
+    ended: u64,
     steps: u64,
     commits: u64,
     reached: Reached,
@@ -133,7 +136,14 @@ fn nights(seeds: std::ops::Range<u64>, flaw: Option<Flaw>) -> Nights {
                     nights.steps += told.steps;
                     nights.commits += told.commits;
                     nights.reached.add(&told.reached);
-                    if told.broken.is_some() {
+                    nights.ended += 1;
+                    if nights.ended.is_multiple_of(TOLD_EACH) {
+                        eprintln!("{} nights, {} failed", nights.ended, nights.failed.len());
+                    }
+                    if let Some(broken) = &told.broken {
+                        if flaw.is_none() {
+                            eprintln!("seed {}: {broken}", told.seed);
+                        }
                         nights.failed.push(told);
                         if flaw.is_some() {
                             next.store(seeds.end, Ordering::Relaxed);

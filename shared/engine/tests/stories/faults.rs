@@ -4,9 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tidemark_domain::job::{Job, Kind, Line};
 use tidemark_domain::partition::PartitionItem;
+use tidemark_engine::jobs;
 use tidemark_engine::memory::{Fault, Pace, Plan};
+use tidemark_engine::ports::Clock as _;
+use tidemark_engine::rebuild::Answer;
 
+use super::overtaken::marked;
 use super::world::{TOML, World};
 
 const DAY: &str = "dt=2026-11-01";
@@ -168,6 +173,123 @@ async fn sweep_ends_the_same_whatever_fails_at_whichever_step() {
     };
     let end = story.every_step().await;
     assert_eq!((end.rows.len(), end.commits), (2, 3));
+}
+
+/// One sweep in which look has its turn, under the plan; another an hour later finds what that one could not.
+async fn look_under_plan(world: &mut World) {
+    world.sweep().await;
+    world.plan = Plan::quiet();
+    world.clock.advance(Duration::from_mins(61));
+    world.sweep().await;
+}
+
+/// The events are lost; look finds what they should have told.
+#[tokio::test]
+async fn look_ends_the_same_whatever_fails_at_whichever_step() {
+    let story = Story {
+        toml: TOML.to_owned(),
+        before: step!(|world| {
+            world.put(&format!("{DAY}/a.csv"), "1\n2\n").await;
+            world.rest("built").await;
+            world.sweep().await; // from here on look waits for its hour
+        }),
+        act: step!(|world| {
+            world.objects.put_unseen("lake", &format!("orders/{DAY}/b.csv"), "3\n");
+            world.objects.put_unseen("lake", &format!("orders/{NEXT_DAY}/c.csv"), "4\n");
+            world.clock.advance(Duration::from_mins(61));
+            look_under_plan(world).await;
+        }),
+        calls: &["objects.list", "state.partitions", "state.write", "queue.send"],
+        may_cost_more: true,
+    };
+    let end = story.every_step().await;
+    assert_eq!((end.rows.len(), end.commits), (2, 3));
+    assert_eq!(end.rows[DAY], ["1", "2", "3"]);
+}
+
+/// A job of an operator's, of two partitions that nothing happened to: sweep advances it, and both are rebuilt for real.
+#[tokio::test]
+async fn a_job_ends_the_same_whatever_fails_at_whichever_step() {
+    let story = Story {
+        toml: TOML.to_owned(),
+        before: step!(|world| {
+            world.put(&format!("{DAY}/a.csv"), "1\n2\n").await;
+            world.put(&format!("{NEXT_DAY}/b.csv"), "3\n").await;
+        }),
+        act: step!(|world| {
+            let plan = std::mem::take(&mut world.plan);
+            let (name, now) = (world.definition.name.clone(), world.clock.now());
+            let job = Job { force: true, ..Job::new(world.clock.id(), name, Kind::Backfill, 2, "alice", now) };
+            let lines = [DAY, NEXT_DAY].map(|day| Line::of(world.id(day).partition));
+            jobs::make(&world.engine().ports, "control", &job, &lines).await.unwrap();
+            world.plan = plan;
+            world.sweep().await;
+            world.plan = Plan::quiet();
+            world.rounds(20).await;
+            let jobs = jobs::all(&world.engine().ports).await.unwrap();
+            assert!(jobs.iter().all(|job| job.done == 2 && !job.is_open()), "{jobs:?}");
+        }),
+        calls: &["state.items", "objects.get", "state.write", "queue.send"],
+        may_cost_more: true,
+    };
+    let end = story.every_step().await;
+    assert_eq!((end.rows.len(), end.commits), (2, 4), "each was rebuilt once more");
+}
+
+/// The state table is restored from a backup that is older than a commit; the next mark's rebuild finds out (RESTORED), fences,
+/// looks and rebuilds for real.
+#[tokio::test]
+async fn a_restored_state_table_ends_the_same_whatever_fails_at_whichever_step() {
+    let story = Story {
+        toml: TOML.to_owned(),
+        before: BUILT,
+        act: step!(|world| {
+            let plan = std::mem::take(&mut world.plan);
+            let key = PartitionItem::key(&world.id(DAY));
+            let backup = world.state.item(&key).unwrap();
+            world.put(&format!("{DAY}/b.csv"), "3\n").await;
+            world.rest("after the backup").await;
+            world.state.put(key, backup);
+            world.put(&format!("{DAY}/c.csv"), "4\n").await;
+            world.plan = plan;
+            world.mark().await;
+        }),
+        calls: &["state.write", "warehouse.submit", "announcer.alert", "queue.send"],
+        may_cost_more: true,
+    };
+    let end = story.every_step().await;
+    assert_eq!(end.rows[DAY], ["1", "2", "3", "4"]);
+}
+
+/// A client sends a RECORD twice, and the second copy is refused, since the first was applied: the same invocation goes on, and
+/// takes its own write for what it is. Where the answer is lost it leaves in order, without waiting for its lease, and the batch
+/// goes on with one COPY.
+#[tokio::test]
+async fn a_record_sent_twice_or_whose_answer_is_lost_is_known_as_its_own() {
+    let quiet = Plan::quiet();
+    let mut world = marked().await;
+    world.plan = quiet.clone();
+    world.rebuild().await;
+    let writes: Vec<usize> =
+        quiet.steps().iter().filter(|step| step.call == "state.write").map(|step| step.number).collect();
+    let [_take, stage, swap, _confirm] = writes[..] else { panic!("a take, two RECORDs, a confirm: {writes:?}") };
+    for record in [stage, swap] {
+        let mut world = marked().await;
+        world.plan = Plan::at(record, Fault::Repeat);
+        assert_eq!(world.rebuild().await, Some(Some(Answer::Done("rebuilt"))), "the same invocation goes on");
+        assert_eq!(world.item(DAY).fence.0, 1, "nobody else had to take it");
+        world.assert_true("sent twice").await;
+
+        let mut world = marked().await;
+        world.plan = Plan::at(record, Fault::FailAfter);
+        assert_eq!(world.rebuild().await, Some(Some(Answer::Done("held"))), "it leaves in order");
+        let batch = world.item(DAY).batch.unwrap();
+        assert!(batch.left && batch.statement.is_none(), "what isn't known to be recorded wasn't sent: {batch:?}");
+        world.plan = Plan::quiet();
+        world.rest("").await;
+        world.assert_true("its answer was lost").await;
+        assert_eq!((world.submitted("/stage"), world.warehouse.ledger().len()), (1, 1));
+    }
 }
 
 /// A message without a generation, as somebody writes it by hand: it is a replay, and forced.
