@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::backfill::Backfill;
 use crate::dlq::Dlq;
+use crate::doctor::Doctor;
 use crate::lateness::Lateness;
 use crate::pause::{Pause, Resume};
 use crate::replay::Replay;
@@ -54,6 +55,8 @@ pub(crate) enum Command {
     Backfill(Backfill),
     /// Tell what lies in the dead-letter queues, and send back what can be worked on
     Dlq(Dlq),
+    /// Look whether everything is set up that a rebuild needs, with a remedy for what isn't
+    Doctor(Doctor),
     /// Let marks gather: nothing of a dataset is rebuilt until it is resumed
     Pause(Pause),
     /// Go on with a dataset that was paused, or halted for a repair

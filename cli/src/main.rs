@@ -10,6 +10,7 @@ mod backfill;
 mod cloud;
 mod console;
 mod dlq;
+mod doctor;
 mod env_file;
 mod exit;
 mod explain;
@@ -56,6 +57,7 @@ fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         Command::Apply(arguments) => wait_for(apply::run(arguments)),
         Command::Replay(arguments) => wait_for(replay::run(arguments)),
         Command::Backfill(arguments) => wait_for(backfill::run(arguments)),
+        Command::Doctor(arguments) => wait_for(doctor::run(arguments)),
         Command::Dlq(arguments) => wait_for(dlq::run(arguments)),
         Command::Pause(arguments) => wait_for(pause::pause(arguments)),
         Command::Resume(arguments) => wait_for(pause::resume(arguments)),

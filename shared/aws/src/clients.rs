@@ -83,7 +83,7 @@ impl Adapters {
     }
 }
 
-fn s3_client(config: &Config, sdk: &SdkConfig) -> aws_sdk_s3::Client {
+pub(crate) fn s3_client(config: &Config, sdk: &SdkConfig) -> aws_sdk_s3::Client {
     let s3 = aws_sdk_s3::config::Builder::from(sdk)
         .force_path_style(config.s3_path_style)
         // S3 computes its own checksum of what arrives over TLS; a second one costs time and parts have to repeat it.

@@ -44,6 +44,8 @@ pub struct Config {
     pub events_queue_url: Option<String>,
     /// Its dead-letter queue (`TIDEMARK_EVENTS_DLQ_URL`).
     pub events_dlq_url: Option<String>,
+    /// The functions' names, for people: mark, rebuild, sweep, with commas (`TIDEMARK_FUNCTIONS`).
+    pub functions: Option<String>,
     /// The control bucket (`TIDEMARK_CONTROL_BUCKET`).
     pub control_bucket: Option<String>,
     /// The topic of alerts (`TIDEMARK_ALERT_TOPIC_ARN`).
@@ -115,6 +117,7 @@ impl Config {
         let partitions_dlq_url = reader.text(DEAD_LETTERS);
         let events_queue_url = reader.text("TIDEMARK_EVENTS_QUEUE_URL");
         let events_dlq_url = reader.text("TIDEMARK_EVENTS_DLQ_URL");
+        let functions = reader.text("TIDEMARK_FUNCTIONS");
         let control_bucket = reader.text(CONTROL_BUCKET);
         let alert_topic_arn = reader.text(ALERTS);
         let event_bus = reader.text("TIDEMARK_EVENT_BUS").unwrap_or_else(|| "default".to_owned());
@@ -140,6 +143,7 @@ impl Config {
             partitions_dlq_url,
             events_queue_url,
             events_dlq_url,
+            functions,
             control_bucket,
             alert_topic_arn,
             event_bus,

@@ -6,6 +6,7 @@
 
 pub mod clients;
 pub mod config;
+pub mod examine;
 #[cfg(feature = "failpoints")]
 pub mod failpoints;
 pub mod lambda;

@@ -8,6 +8,7 @@ pub mod apply;
 pub mod cursor;
 pub mod dataset;
 pub mod definition;
+pub mod doctor;
 pub mod explain;
 pub mod failure;
 pub mod footer;

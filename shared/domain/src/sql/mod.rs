@@ -8,12 +8,14 @@
 //! - [`ledger`]: what sweep asks of the ledger, and which files it books there.
 //! - [`lookup`]: what is asked outside of them.
 //! - [`survey`]: what apply asks before it changes anything.
+//! - [`doctor`]: what is asked of the rights that a rebuild needs.
 //! - [`arrivals`]: when files came.
 //! - [`rows`]: the results, typed.
 
 pub mod arrivals;
 mod copy;
 mod count;
+pub mod doctor;
 pub mod identifier;
 pub mod install;
 pub mod ledger;

@@ -6,6 +6,7 @@ mod bad_input;
 mod bad_source;
 mod checks;
 mod deployment;
+mod doctor;
 mod emptied;
 mod faults;
 mod formats;

@@ -1,0 +1,364 @@
+//! `tidemark doctor`: whether everything is set up that a rebuild needs, from the bucket's events to the guard row. Changes
+//! nothing.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use clap::Args;
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+use tidemark_aws::clients;
+use tidemark_aws::examine::{Examiner, QueueSeen, Unseen};
+use tidemark_domain::apply::column_problems;
+use tidemark_domain::cursor::{CURSORS, Cursor, PREFIX};
+use tidemark_domain::dataset::Mode;
+use tidemark_domain::definition::TableName;
+use tidemark_domain::doctor::{self, Finding};
+use tidemark_domain::sql::{doctor as rights, install, survey};
+use tidemark_engine::init::version;
+use tidemark_engine::read::datasets;
+use tidemark_engine::run::ask;
+
+use crate::cloud::{Cloud, Known, unavailable};
+use crate::console::{self, BAD, FAINT, GOOD, NAME, PLAIN, WARN};
+use crate::exit::{Failure, Outcome};
+
+/// Between two looks at a queue.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(4);
+/// A task of sweep that is overdue by more shows that sweep doesn't run.
+const OVERDUE: SignedDuration = SignedDuration::from_mins(15);
+
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// Only this dataset; else all
+    pub(crate) dataset: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A check, what it is of, and what it came to.
+struct Check {
+    name: &'static str,
+    of: String,
+    finding: Finding,
+}
+
+/// Looks at everything in the order in which a file takes its way. One failed check makes it a problem.
+pub(crate) async fn run(arguments: &Doctor) -> Result<Outcome, Failure> {
+    let cloud = Cloud::connect().await?;
+    let known = known(&cloud, arguments.dataset.as_deref()).await?;
+    let examiner = Examiner::new(&cloud.config, &clients::sdk_config().await);
+    let mut checks = Vec::new();
+    let mut add = |name, of: &str, finding| checks.push(Check { name, of: of.to_owned(), finding });
+    add("table", &cloud.config.table, Finding::ok(format!("{} datasets", known.len())));
+    add("control bucket", cloud.control_bucket(), control_bucket(&cloud).await);
+    source(&cloud, &examiner, &known, &mut add).await;
+    functions(&cloud, &examiner, &mut add).await;
+    warehouse(&cloud, &known, &mut add).await;
+    tell(arguments, &checks)
+}
+
+async fn known(cloud: &Cloud, only: Option<&str>) -> Result<Vec<Known>, Failure> {
+    if let Some(name) = only {
+        return Ok(vec![cloud.dataset(name).await?]);
+    }
+    let mut known = Vec::new();
+    for dataset in datasets::all(&cloud.ports).await.map_err(unavailable)? {
+        if dataset.head.mode != Mode::Retired {
+            known.push(cloud.dataset(dataset.name.as_str()).await?);
+        }
+    }
+    Ok(known)
+}
+
+/// What couldn't be looked at: a permission that is missing says nothing of what it would show.
+fn unseen(why: &Unseen, missing: &str) -> Finding {
+    match why {
+        Unseen::Missing(why) => Finding::failed(why.clone(), missing),
+        Unseen::Refused(why) => Finding::unknown(
+            why.clone(),
+            "run doctor with a role that may look (the operation is named), or see by hand",
+        ),
+    }
+}
+
+async fn control_bucket(cloud: &Cloud) -> Finding {
+    match cloud.ports.objects.list(cloud.control_bucket(), "jobs/", false, None, None).await {
+        Ok(_) => Finding::ok("it can be listed"),
+        Err(error) => Finding::failed(
+            error.to_string(),
+            "TIDEMARK_CONTROL_BUCKET must be the stack's, and the caller may list and read it",
+        ),
+    }
+}
+
+/// Events: each bucket's notification, the queue, its policy, its key, its dead letters.
+async fn source(
+    cloud: &Cloud,
+    examiner: &Examiner,
+    known: &[Known],
+    add: &mut impl FnMut(&'static str, &str, Finding),
+) {
+    let deploy = "the stack's output Environment tells its URL; deploy the stack again if the queue is gone";
+    let Some(url) = &cloud.config.events_queue_url else {
+        let told = "TIDEMARK_EVENTS_QUEUE_URL isn't set";
+        return add("events queue", "", Finding::unknown(told, "take the stack's output Environment anew"));
+    };
+    let queue = match examiner.queue(url).await {
+        Ok(queue) => queue,
+        Err(why) => return add("events queue", url, unseen(&why, deploy)),
+    };
+    let buckets: BTreeSet<&str> = known.iter().map(|known| known.definition.source.bucket.as_str()).collect();
+    for bucket in buckets {
+        match examiner.notifications(bucket, &queue.arn).await {
+            Err(why) => {
+                add("notification", bucket, unseen(&why, "the datasets' source must name a bucket that is there"));
+            }
+            Ok(seen) => {
+                let (finding, way) = doctor::notification(bucket, &queue.arn, &seen);
+                add("notification", bucket, finding);
+                if let Some(way) = way {
+                    add("queue policy", bucket, doctor::queue_policy(queue.policy.as_deref(), &way, bucket));
+                }
+            }
+        }
+    }
+    add("events queue", url, redrive(&queue, "events"));
+    add("events key", url, doctor::encryption("events", queue.key.as_deref()));
+}
+
+fn redrive(queue: &QueueSeen, name: &str) -> Finding {
+    match &queue.redrive {
+        Some(_) => Finding::ok("it is there, and has a dead-letter queue"),
+        None => Finding::failed(
+            format!(
+                "queue {name} has no dead-letter queue: what can't be handled comes back for 14 days, then is lost"
+            ),
+            "deploy the stack again; it sets the redrive policy",
+        ),
+    }
+}
+
+/// The partitions queue, and whether anybody takes the messages of the two; whether sweep keeps its times.
+async fn functions(cloud: &Cloud, examiner: &Examiner, add: &mut impl FnMut(&'static str, &str, Finding)) {
+    let url = &cloud.config.partitions_queue_url;
+    let deploy = "the stack's output Environment tells its URL; deploy the stack again if the queue is gone";
+    let names: Vec<&str> = cloud.config.functions.as_deref().unwrap_or_default().split(',').collect();
+    let name = |n: usize, otherwise: &'static str| {
+        names.get(n).copied().filter(|name| !name.is_empty()).unwrap_or(otherwise).to_owned()
+    };
+    let (mark, rebuild, sweep) = (name(0, "mark"), name(1, "rebuild"), name(2, "sweep"));
+    let both = [(cloud.config.events_queue_url.as_ref(), &mark), (Some(url), &rebuild)];
+    let mut first = Vec::new();
+    for (url, _) in both {
+        first.push(match url {
+            Some(url) => Some(examiner.queue(url).await),
+            None => None,
+        });
+    }
+    match &first[1] {
+        Some(Ok(queue)) => {
+            add("partitions queue", url, redrive(queue, "partitions"));
+            add("partitions key", url, doctor::encryption("partitions", queue.key.as_deref()));
+        }
+        Some(Err(why)) => add("partitions queue", url, unseen(why, deploy)),
+        None => {}
+    }
+    cloud.ports.clock.sleep(BETWEEN_LOOKS).await;
+    for ((url, function), first) in both.into_iter().zip(first) {
+        let (Some(url), Some(Ok(first))) = (url, first) else { continue };
+        let finding = match examiner.queue(url).await {
+            Ok(second) => doctor::consumer(function, first.depth, second.depth),
+            Err(why) => unseen(&why, deploy),
+        };
+        add("function", function, finding);
+    }
+    add("function", &sweep, sweeps(cloud, &sweep).await);
+}
+
+/// Sweep keeps its times in cursors: one that is long overdue shows that it doesn't run.
+async fn sweeps(cloud: &Cloud, sweep: &str) -> Finding {
+    let items = match cloud.ports.state.items(CURSORS, PREFIX, None, 1_000).await {
+        Ok(items) => items,
+        Err(error) => return Finding::unknown(error.to_string(), "the caller must be able to query the state table"),
+    };
+    let now = cloud.ports.clock.now();
+    let next = items.iter().filter_map(|(_, item)| Cursor::from_item(item).ok()).map(|cursor| cursor.next_at).min();
+    match next {
+        None => {
+            Finding::unknown("it has written nothing yet", "wait for two minutes after the first apply, and ask again")
+        }
+        Some(next) if now.duration_since(next) > OVERDUE => Finding::failed(
+            format!("a task of it was due at {}", crate::moment::when(next, now)),
+            format!("see that the schedule of {sweep} is enabled, and its log: docs/runbook/sweep-missing.md"),
+        ),
+        Some(_) => Finding::ok("none of its tasks is overdue"),
+    }
+}
+
+/// Redshift: that it answers, our schema, and of each dataset table, rights, owner and COPY.
+async fn warehouse(cloud: &Cloud, known: &[Known], add: &mut impl FnMut(&'static str, &str, Finding)) {
+    let database = cloud.config.redshift.as_ref().map(|redshift| redshift.database.clone()).unwrap_or_default();
+    match version(&cloud.ports).await {
+        Ok(Some(found)) if found == u64::from(install::VERSION) => {
+            add("redshift", &database, Finding::ok(format!("it answers; schema tidemark is of version {found}")));
+        }
+        Ok(found) => {
+            let found = found.map_or_else(|| "isn't there".to_owned(), |found| format!("is of version {found}"));
+            let told = format!("schema tidemark {found}; this release wants {}", install::VERSION);
+            return add(
+                "redshift",
+                &database,
+                Finding::failed(told, "run `tidemark init`, by the newer of the releases"),
+            );
+        }
+        Err(error) => {
+            let remedy = "see that the warehouse runs, that its name, database and user are right, and that the caller may \
+                          use the Redshift Data API";
+            return add("redshift", &database, Finding::failed(error.to_string(), remedy));
+        }
+    }
+    for known in known {
+        let name = known.dataset.as_str();
+        match of_dataset(cloud, known, add).await {
+            Ok(()) => {}
+            Err(why) => {
+                add("target", name, Finding::unknown(why, "see the rights of the user that the Data API runs as"));
+            }
+        }
+        if known.head.mode == Mode::Halted {
+            let why = known.head.why.as_deref().unwrap_or("no reason is stored").to_owned();
+            let remedy = format!("mend what it names, then `tidemark resume {name}`; it is probed every 15 minutes");
+            add("dataset", name, Finding::failed(format!("it is halted: {why}"), remedy));
+        }
+    }
+}
+
+async fn of_dataset(
+    cloud: &Cloud,
+    known: &Known,
+    add: &mut impl FnMut(&'static str, &str, Finding),
+) -> Result<(), String> {
+    let (definition, name, ports) = (&known.definition, known.dataset.as_str(), &cloud.ports);
+    let target = &definition.target;
+    let asked = survey::columns(&[target]).map_err(told)?;
+    let tables = survey::read_columns(&ask(ports, &asked).await.map_err(told)?).map_err(told)?;
+    let problems = column_problems(definition, tables.get(target).map(Vec::as_slice));
+    if !problems.is_empty() {
+        // What apply says of it has its remedy in it.
+        add(
+            "target",
+            name,
+            Finding::failed(problems.join("; "), "then `tidemark resume`, where the dataset was halted for it"),
+        );
+        return Ok(());
+    }
+    add("target", name, Finding::ok(format!("{target} has the columns")));
+    if !tables.contains_key(&survey::fence_table(target)) {
+        let told = format!("{target} has no fence table");
+        add("guard row", name, Finding::failed(told, "apply the file of datasets again: `tidemark apply`"));
+        return Ok(());
+    }
+    add("grants", name, grants(cloud, target).await?);
+    let asked = survey::guards(&[target]).map_err(told)?;
+    let guards = survey::read_guards(&ask(ports, &asked).await.map_err(told)?).map_err(told)?;
+    let stack = cloud.config.stack.as_str();
+    add(
+        "guard row",
+        name,
+        match guards.get(&target.to_string()) {
+            None => Finding::failed(
+                format!("{target} has no guard row"),
+                "apply the file of datasets again: `tidemark apply`",
+            ),
+            Some(guard) if guard.stack != stack || guard.dataset != name => Finding::failed(
+                format!("{target} belongs to dataset {} of stack {}", guard.dataset, guard.stack),
+                format!("give it another target, or take this one: `tidemark apply --take-over {name}`"),
+            ),
+            Some(guard) if guard.epoch != known.head.epoch => Finding::failed(
+                format!("its epoch is {}, the dataset's {}", guard.epoch.0, known.head.epoch.0),
+                "apply the file of datasets again: `tidemark apply`",
+            ),
+            Some(guard) => Finding::ok(format!("ours, epoch {}", guard.epoch.0)),
+        },
+    );
+    add("copy role", name, copies(cloud, known).await);
+    Ok(())
+}
+
+async fn grants(cloud: &Cloud, target: &TableName) -> Result<Finding, String> {
+    let rows = ask(&cloud.ports, &rights::rights(target).map_err(told)?).await.map_err(told)?;
+    let missing = rights::read_rights(&rows).map_err(told)?;
+    let Some(first) = missing.first() else { return Ok(Finding::ok("all that a rebuild needs")) };
+    let lacks: Vec<String> =
+        missing.iter().map(|missing| format!("{} on {}", missing.privilege, missing.object)).collect();
+    let grants: Vec<&str> = missing.iter().map(|missing| missing.grant.as_str()).collect();
+    Ok(Finding::failed(format!("user {} lacks {}", first.user, lacks.join(", ")), grants.join("; ")))
+}
+
+/// The role of COPY is shown by a COPY: by the newest that landed, or by one that was rehearsed.
+async fn copies(cloud: &Cloud, known: &Known) -> Finding {
+    let name = known.dataset.as_str();
+    let page = cloud.ports.state.partitions(&known.dataset, None, 1_000).await.unwrap_or_default();
+    let items = page.iter().filter_map(|(_, item)| tidemark_domain::partition::PartitionItem::from_item(item).ok());
+    let last = items.filter_map(|item| item.last).map(|last| last.committed_at).max();
+    let why = known.head.why.as_deref().unwrap_or_default();
+    if known.head.mode == Mode::Halted
+        && ["role", "s3serviceexception", "access denied"].iter().any(|word| why.to_lowercase().contains(word))
+    {
+        return Finding::failed(
+            why.to_owned(),
+            "attach the role to the warehouse, and let it list and get the data bucket and get manifest/* of the control \
+             bucket (kms:Decrypt where they are encrypted): docs/deploy.md, The role of COPY",
+        );
+    }
+    match last {
+        Some(at) => Finding::ok(format!("a COPY of it landed at {}", crate::moment::when(at, cloud.ports.clock.now()))),
+        None => Finding::unknown(
+            "no COPY of it has landed yet",
+            format!("`tidemark replay {name} <partition> --rehearse` makes one, and touches nothing"),
+        ),
+    }
+}
+
+fn told(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+fn tell(arguments: &Doctor, checks: &[Check]) -> Result<Outcome, Failure> {
+    let failed = checks.iter().filter(|check| check.finding.has_failed()).count();
+    if arguments.json {
+        let all: Vec<Value> = checks
+            .iter()
+            .map(|check| {
+                let mut told = serde_json::to_value(&check.finding).unwrap_or_default();
+                told["check"] = check.name.into();
+                told["of"] = check.of.as_str().into();
+                told
+            })
+            .collect();
+        console::print_json(&json!({ "failed": failed, "checks": all }))?;
+    } else {
+        let mut text = String::new();
+        for check in checks {
+            let (colour, word, seen, remedy) = match &check.finding {
+                Finding::Ok { seen } => (GOOD, "ok", seen, None),
+                Finding::Failed { seen, remedy } => (BAD, "failed", seen, Some(remedy)),
+                Finding::Unknown { seen, remedy } => (WARN, "can't be told", seen, Some(remedy)),
+            };
+            // Writing to a String can't fail.
+            let _ = writeln!(
+                text,
+                "{colour}{word:<13}{PLAIN} {NAME}{}{PLAIN} {FAINT}{}{PLAIN}: {seen}",
+                check.name, check.of
+            );
+            if let Some(remedy) = remedy {
+                let _ = writeln!(text, "              {remedy}");
+            }
+        }
+        console::print(&text)?;
+    }
+    Ok(if failed == 0 { Outcome::Done } else { Outcome::Problems })
+}
