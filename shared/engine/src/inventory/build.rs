@@ -221,7 +221,7 @@ async fn load(listing: &Listing<'_>) -> Result<Progress, Error> {
 async fn store(listing: &Listing<'_>, progress: &Progress) -> Result<Digest, Error> {
     let stem = progress_stem(listing);
     let bytes = serde_json::to_vec(progress);
-    let bytes = bytes.map_err(|error| sealed::unreadable(listing.control_bucket, &stem, error))?;
+    let bytes = bytes.map_err(|error| sealed::unreadable(listing.control_bucket, &stem, &error))?;
     sealed::put(listing.objects, listing.control_bucket, &stem, "json", bytes).await
 }
 

@@ -60,7 +60,7 @@ pub async fn seal(
 ) -> Result<String, Error> {
     let stem = format!("{folder}index");
     let index = serde_json::to_vec(&Index { parts: parts.to_vec(), shape: shape.clone() });
-    let index = index.map_err(|error| sealed::unreadable(bucket, &stem, error))?;
+    let index = index.map_err(|error| sealed::unreadable(bucket, &stem, &error))?;
     let hash = sealed::put(objects, bucket, &stem, "json", index).await?;
     Ok(sealed::key(&stem, &hash, "json"))
 }
@@ -77,7 +77,7 @@ impl<'a> Parts<'a> {
         let index = match self.index.take() {
             Some(index) => index,
             None => serde_json::from_slice(&sealed::get(self.objects, self.bucket, inventory).await?)
-                .map_err(|error| sealed::unreadable(self.bucket, inventory, error))?,
+                .map_err(|error| sealed::unreadable(self.bucket, inventory, &error))?,
         };
         let hash = self.index.insert(index).parts.get(self.part).cloned();
         let Some(hash) = hash else { return Ok(None) };
@@ -85,8 +85,8 @@ impl<'a> Parts<'a> {
         let key = sealed::key(&part_stem(&folder, self.part), &hash, "jsonl");
         let bytes = sealed::get(self.objects, self.bucket, &key).await?;
         self.part += 1;
-        let text = std::str::from_utf8(&bytes).map_err(|error| sealed::unreadable(self.bucket, &key, error))?;
-        from_lines(text).map(Some).map_err(|why| sealed::unreadable(self.bucket, &key, why))
+        let text = std::str::from_utf8(&bytes).map_err(|error| sealed::unreadable(self.bucket, &key, &error))?;
+        from_lines(text).map(Some).map_err(|why| sealed::unreadable(self.bucket, &key, &why))
     }
 
     /// Whether its files were held against that; not known before the first entry is asked for.

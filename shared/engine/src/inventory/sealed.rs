@@ -30,16 +30,16 @@ pub(super) async fn put(
 
 /// What stands under a name. Gone or damaged, it is an error that says which.
 pub(super) async fn get(objects: &dyn Objects, bucket: &str, key: &str) -> Result<Bytes, Error> {
-    let bytes = objects.get(bucket, key).await?.ok_or_else(|| unreadable(bucket, key, "it is gone"))?;
+    let bytes = objects.get(bucket, key).await?.ok_or_else(|| unreadable(bucket, key, &"it is gone"))?;
     let named = key.rsplit_once('-').and_then(|(_, name)| name.split('.').next());
     if named == Some(Digest::of([bytes.as_ref()]).as_str()) {
         Ok(bytes)
     } else {
-        Err(unreadable(bucket, key, "it isn't as it was written"))
+        Err(unreadable(bucket, key, &"it isn't as it was written"))
     }
 }
 
 /// An object of the control bucket that can't be read.
-pub(super) fn unreadable(bucket: &str, key: &str, why: impl ToString) -> Error {
+pub(super) fn unreadable(bucket: &str, key: &str, why: &impl ToString) -> Error {
     Error::Sealed { key: format!("s3://{bucket}/{key}"), why: why.to_string() }
 }
