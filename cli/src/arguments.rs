@@ -7,13 +7,18 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::backfill::Backfill;
+use crate::completions::Completions;
 use crate::dlq::Dlq;
 use crate::doctor::Doctor;
+use crate::files::Files;
+use crate::history::History;
 use crate::lateness::Lateness;
 use crate::pause::{Pause, Resume};
 use crate::replay::Replay;
 use crate::report::Report;
+use crate::runbook::Runbook;
 use crate::status::Status;
+use crate::watermark::Watermark;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -66,6 +71,11 @@ pub(crate) enum Command {
     Status(Status),
     Lateness(Lateness),
     Report(Report),
+    History(History),
+    Files(Files),
+    Watermark(Watermark),
+    Runbook(Runbook),
+    Completions(Completions),
 }
 
 #[derive(Debug, Args)]

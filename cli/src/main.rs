@@ -8,6 +8,7 @@ mod apply;
 mod arguments;
 mod backfill;
 mod cloud;
+mod completions;
 mod console;
 mod dlq;
 mod doctor;
@@ -15,6 +16,8 @@ mod env_file;
 mod exit;
 mod explain;
 mod file;
+mod files;
+mod history;
 mod init;
 mod lateness;
 mod moment;
@@ -22,12 +25,15 @@ mod pause;
 mod rehearse;
 mod replay;
 mod report;
+mod runbook;
 mod show;
 mod sql;
 mod status;
 mod table;
 mod validate;
+mod watermark;
 mod which;
+mod words;
 
 use std::process::ExitCode;
 
@@ -65,6 +71,11 @@ fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         Command::Lateness(arguments) => wait_for(lateness::run(arguments)),
         Command::Report(arguments) => wait_for(report::run(arguments)),
         Command::Status(arguments) => wait_for(status::run(arguments)),
+        Command::History(arguments) => wait_for(history::run(arguments)),
+        Command::Files(arguments) => wait_for(files::run(arguments)),
+        Command::Watermark(arguments) => wait_for(watermark::run(arguments)),
+        Command::Runbook(arguments) => runbook::run(arguments),
+        Command::Completions(arguments) => completions::run(arguments),
     }
 }
 

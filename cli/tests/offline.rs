@@ -305,3 +305,50 @@ fn an_environment_file_is_put_into_the_environment() {
     "#]]
     .assert_eq(&folder.told(&["validate", "datasets.toml", "--env-file", "gone.env"]));
 }
+
+#[test]
+fn the_runbook_is_built_in() {
+    let folder = Folder::with(ORDERS);
+    let list = folder.told(&["runbook"]);
+    assert!(list.contains("out: after-commit             A worker died after the commit"), "{list}");
+    assert!(list.contains("out: late-files"), "{list}");
+    let page = folder.told(&["runbook", "before-commit"]);
+    assert!(page.starts_with("exit 0\nout: # A worker died before the commit\n"), "{page}");
+    assert!(folder.told(&["runbook", "--query", "late-files"]).contains("{day_over}"), "as it stands in docs/runbook");
+    expect![[r#"
+        exit 2
+        err: error: the runbook has no page "nowhere"; `tidemark runbook` lists them
+    "#]]
+    .assert_eq(&folder.told(&["runbook", "nowhere"]));
+    let json: serde_json::Value = serde_json::from_slice(&folder.run(&["runbook", "parked", "--json"]).stdout).unwrap();
+    assert_eq!((&json["page"], &json["queries"]), (&"parked".into(), &serde_json::Value::Null));
+}
+
+/// Each shell reads its script, where it is there to ask, and knows every command.
+#[test]
+fn completions_are_read_by_their_shell_and_know_every_command() {
+    let folder = Folder::with(ORDERS);
+    let help = String::from_utf8(folder.run(&["--help"]).stdout).unwrap();
+    let commands = help.split_once("Commands:\n").unwrap().1.split_once("\n\n").unwrap().0;
+    let commands: Vec<&str> = commands.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(commands.len() > 10, "{commands:?}");
+    for (shell, check) in [("bash", "-n"), ("zsh", "-n"), ("fish", "--no-execute")] {
+        let script = folder.run(&["completions", shell]);
+        assert!(script.status.success(), "{shell}: {script:?}");
+        let text = String::from_utf8(script.stdout).unwrap();
+        for command in &commands {
+            assert!(text.contains(command), "{shell} doesn't complete {command}");
+        }
+        let file = folder.0.path().join(shell);
+        fs::write(&file, &text).unwrap();
+        match Command::new(shell).arg(check).arg(&file).output() {
+            Ok(read) => assert!(read.status.success(), "{shell}: {read:?}"),
+            Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::NotFound, "{shell}: {error}"),
+        }
+    }
+    // What bash offers after `tidemark sta`.
+    let ask =
+        "source ./bash; COMP_WORDS=(tidemark sta); COMP_CWORD=1; _tidemark tidemark sta tidemark; echo ${COMPREPLY[@]}";
+    let offered = Command::new("bash").args(["-c", ask]).current_dir(folder.0.path()).output().unwrap();
+    assert_eq!(String::from_utf8(offered.stdout).unwrap(), "status\n");
+}

@@ -187,7 +187,7 @@ fn take(view: &View<'_>, permission: Permission, probe: bool, id: BatchId) -> Ta
 }
 
 /// What a take finds of a batch left unfinished. Whether a swap landed shows when its statement is asked for.
-fn failure_state(batch: &Batch) -> FailureState {
+pub fn failure_state(batch: &Batch) -> FailureState {
     match batch.phase {
         Phase::Fencing | Phase::Listing => FailureState::BeforeStaging,
         Phase::Staging => FailureState::DuringStaging,

@@ -80,7 +80,7 @@ impl GuardKind {
     }
 
     /// What to do about it.
-    fn remedy(self) -> &'static str {
+    pub fn remedy(self) -> &'static str {
         match self {
             Self::MissingObjects => "put back what is gone, or replay with accept missing_objects",
             Self::EmptySource => "put the objects back, or replay with accept empty_source",
@@ -413,7 +413,7 @@ fn row_drop(rule: RowDrop, counts: &StageCounts) -> Option<Problem> {
 }
 
 /// The share in millionths, so that 29% of 100 rows are 29.
-fn share_of(share: f64, rows: u64) -> u64 {
+pub(crate) fn share_of(share: f64, rows: u64) -> u64 {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share is between 0 and 1")]
     let millionths = (share.clamp(0.0, 1.0) * 1e6).round() as u128;
     u64::try_from(u128::from(rows) * millionths / 1_000_000).unwrap_or(rows)

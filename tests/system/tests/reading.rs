@@ -47,3 +47,115 @@ async fn status_tells_on_one_screen_what_waits_for_somebody() -> Result<()> {
     assert!(nobody.err.contains("has no dataset nobody"), "{nobody:?}");
     Ok(())
 }
+
+/// The runbook's queries, filled in by the command and run as an operator would run them: in Redshift.
+#[tokio::test]
+async fn history_files_watermark_and_runbook_tell_a_partition_from_all_sides() -> Result<()> {
+    let world = World::new().await?;
+    let (day, next) = (Dataset::Orders.day("2026-11-01"), Dataset::Orders.day("2026-11-02"));
+    world.put_orders(&day.file("a.parquet"), &orders::orders(0, 10)).await?;
+    world.wait_true(&day).await?;
+    world.put_orders(&day.file("b é.parquet"), &orders::orders(10, 5)).await?;
+    let view = world.wait_landed(&day, 1).await?;
+    let [first, last] = [0, 1].map(|n| view.landed[n].batch.clone());
+
+    let history = json(&world.tidemark_well(&["history", "orders", "dt=2026-11-01", "--json"]).await?)?;
+    let batches = history["batches"].as_array().context("no batches")?;
+    let told: Vec<_> = batches.iter().map(|batch| (batch["batch"].as_str(), batch["rows"].as_u64())).collect();
+    assert_eq!(told, [(Some(last.as_str()), Some(15)), (Some(first.as_str()), Some(10))], "{history:#}");
+    for phase in ["listing_seconds", "staging_seconds", "swap_seconds", "total_seconds"] {
+        assert!(batches[0][phase].as_f64().is_some_and(|seconds| seconds >= 0.0), "{phase}: {history:#}");
+    }
+    let one = world.tidemark_well(&["history", "orders", "--limit", "1", "--since", "1h"]).await?;
+    assert!(one.out.contains(&last) && !one.out.contains(&first), "{one:?}");
+
+    let files = json(&world.tidemark_well(&["files", "orders", "dt=2026-11-01", "--json"]).await?)?;
+    let keys = |files: &Value| -> Vec<(String, u64)> {
+        let files = files["files"].as_array().into_iter().flatten();
+        files
+            .map(|file| (file["key"].as_str().unwrap_or_default().to_owned(), file["rows"].as_u64().unwrap_or(0)))
+            .collect()
+    };
+    let [a, b] = ["a.parquet", "b é.parquet"].map(|name| day.file(name));
+    assert_eq!(keys(&files), [(a.clone(), 10), (b, 5)], "{files:#}");
+    let before = json(&world.tidemark_well(&["files", "orders", "dt=2026-11-01", "--batch", &first, "--json"]).await?)?;
+    assert_eq!(keys(&before), [(a, 10)], "{before:#}");
+    let nobody =
+        world.tidemark(&["files", "orders", "dt=2026-11-01", "--batch", &uuid::Uuid::nil().to_string()]).await?;
+    assert!(nobody.err.contains("`tidemark history` lists them"), "{nobody:?}");
+
+    // As book would have it, within the hour.
+    let unbooked = world.tidemark(&["files", "orders", "dt=2026-11-01", "--ledger"]).await?;
+    assert!(unbooked.err.contains("within the hour"), "{unbooked:?}");
+    for file in files["files"].as_array().into_iter().flatten() {
+        let text = |name: &str| file[name].as_str().unwrap_or_default().to_owned();
+        let (key, etag, modified, size) =
+            (text("key"), text("etag"), text("modified"), file["size"].as_u64().unwrap_or(0));
+        let row = format!("('{last}', '{key}', '{etag}', {size}, '{}')", modified.trim_end_matches('Z'));
+        let columns = "batch_id, key, etag, size, last_modified";
+        world.execute(&format!("INSERT INTO tidemark.files ({columns}) VALUES {row}")).await?;
+    }
+    let booked = json(&world.tidemark_well(&["files", "orders", "dt=2026-11-01", "--ledger", "--json"]).await?)?;
+    for (ledger, inventory) in
+        booked["files"].as_array().into_iter().flatten().zip(files["files"].as_array().into_iter().flatten())
+    {
+        for name in ["key", "etag", "size", "modified"] {
+            assert_eq!(ledger[name], inventory[name], "{booked:#}");
+        }
+    }
+
+    let all = world.tidemark_well(&["watermark", "orders", "--through", "dt=2026-11-01"]).await?;
+    assert!(all.out.contains("every known partition is built") && all.out.contains("built through"), "{all:?}");
+    let unknown = world.tidemark(&["watermark", "orders", "--through", "dt=2026-11-02"]).await?;
+    assert_eq!(code(&unknown), Some(1), "{unknown:?}");
+    world.put(&next.file("a.parquet"), b"no parquet".to_vec()).await?;
+    world.wait_parked(&next).await?;
+    let told = json(&world.tidemark_well(&["watermark", "orders", "--json"]).await?)?;
+    assert_eq!((&told["not_built_from"], &told["unbuilt"]), (&"dt=2026-11-02".into(), &1.into()), "{told:#}");
+
+    let mut asked = 0;
+    for query in ["batch-state", "staged-count", "target-count", "duplicate-keys", "source-objects", "late-files"] {
+        let sql = world.tidemark_well(&["runbook", "parked", "orders", "dt=2026-11-01", "--query", query]).await?.out;
+        let rows = ask(&world, &sql).await;
+        match (query, rows) {
+            ("batch-state", Ok(rows)) => assert_eq!((rows.len(), &rows[0][0]), (2, &last), "{rows:?}"),
+            // Dropped after the commit, as its comment says.
+            ("staged-count", Err(error)) => assert!(format!("{error:#}").contains("does not exist"), "{error:#}"),
+            ("target-count", Ok(rows)) => assert_eq!(rows[0][..3], ["15", "15", "0"], "{rows:?}"),
+            ("duplicate-keys", Ok(rows)) => assert!(rows.is_empty(), "{rows:?}"),
+            ("source-objects", Ok(rows)) => assert_eq!(rows.len(), 2, "{rows:?}"),
+            // They came today, months before the partition's day, or after its lookback.
+            ("late-files", Ok(rows)) => assert!(rows.iter().all(|row| row[4] == "outside lookback"), "{rows:?}"),
+            (query, told) => panic!("{query}: {told:?}"),
+        }
+        asked += 1;
+    }
+    assert_eq!(asked, 6);
+    let page = world.tidemark_well(&["runbook", "orders", "dt=2026-11-02"]).await?;
+    assert!(page.out.starts_with("# Partitions are parked") && page.out.contains("'dt=2026-11-02'"), "{page:?}");
+    Ok(())
+}
+
+/// Asks through the local Data API, which refuses what Redshift doesn't have; each value as text.
+async fn ask(world: &World, sql: &str) -> Result<Vec<Vec<String>>> {
+    let environment: std::collections::HashMap<_, _> = world.environment()?.into_iter().collect();
+    let config = world.cloud.sdk_config(world.stack.account()).await;
+    let config = aws_sdk_redshiftdata::config::Builder::from(&config).endpoint_url(world.cloud.redshift_endpoint());
+    let client = aws_sdk_redshiftdata::Client::from_conf(config.build());
+    let submit = client.execute_statement().workgroup_name("local").sql(sql.trim_end().trim_end_matches(';'));
+    let id = submit.database(&environment["TIDEMARK_REDSHIFT_DATABASE"]).send().await?.id.context("no id")?;
+    let told = tidemark_local::wait_until("the query", std::time::Duration::from_secs(30), async || {
+        let told = client.describe_statement().id(&id).send().await?;
+        let status = told.status().map(|status| status.as_str().to_owned()).unwrap_or_default();
+        Ok(["FINISHED", "FAILED", "ABORTED"].contains(&status.as_str()).then_some(told))
+    })
+    .await?;
+    anyhow::ensure!(told.status().is_some_and(|status| status.as_str() == "FINISHED"), "{:?}", told.error());
+    let result = client.get_statement_result().id(&id).send().await?;
+    let text = |field: &aws_sdk_redshiftdata::types::Field| match field {
+        aws_sdk_redshiftdata::types::Field::StringValue(text) => text.clone(),
+        aws_sdk_redshiftdata::types::Field::LongValue(number) => number.to_string(),
+        other => format!("{other:?}"),
+    };
+    Ok(result.records().iter().map(|row| row.iter().map(text).collect()).collect())
+}

@@ -11,6 +11,7 @@
 //! - [`doctor`]: what is asked of the rights that a rebuild needs.
 //! - [`arrivals`]: when files came.
 //! - [`rows`]: the results, typed.
+//! - [`runbook`]: what an operator asks.
 
 pub mod arrivals;
 mod copy;
@@ -23,6 +24,7 @@ pub mod literal;
 pub mod lookup;
 pub mod rebuild;
 pub mod rows;
+pub mod runbook;
 mod statements;
 pub mod survey;
 mod upsert;

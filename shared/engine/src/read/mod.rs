@@ -4,6 +4,7 @@
 
 pub mod datasets;
 pub mod gauges;
+pub mod hands;
 pub mod lateness;
 pub mod partitions;
 pub mod stories;
