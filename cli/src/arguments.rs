@@ -17,6 +17,7 @@ use crate::pause::{Pause, Resume};
 use crate::replay::Replay;
 use crate::report::Report;
 use crate::runbook::Runbook;
+use crate::show::Show;
 use crate::status::Status;
 use crate::watermark::Watermark;
 
@@ -131,10 +132,23 @@ pub(crate) struct Apply {
 
 #[derive(Debug, Args)]
 pub(crate) struct Show {
+pub(crate) struct Replay {
     /// The dataset
     pub(crate) dataset: String,
     /// The partition, such as dt=2026-11-01
     pub(crate) partition: String,
+    /// Why, for the record
+    #[arg(long)]
+    pub(crate) reason: Option<String>,
+    /// Rebuild only if the files differ from those of the last rebuild
+    #[arg(long)]
+    pub(crate) no_force: bool,
+    /// Let these pass: missing_objects, empty_source, row_drop, foreign_rows
+    #[arg(long, value_name = "KIND", value_delimiter = ',', conflicts_with = "no_force")]
+    pub(crate) accept: Vec<String>,
+    /// The listing that was looked at and is accepted; without it, the one that `show` tells
+    #[arg(long, requires = "accept")]
+    pub(crate) digest: Option<String>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -2,14 +2,11 @@
 
 use clap::Args;
 use serde_json::{Value, json};
-use tidemark_domain::id::{BatchId, PartitionId, StackName};
+use tidemark_domain::id::{BatchId, PartitionId};
 use tidemark_domain::inventory::Entry;
-use tidemark_domain::sql::Batch;
 use tidemark_domain::sql::rows::Field;
-use tidemark_domain::sql::runbook::{About, fill};
 use tidemark_engine::inventory::Parts;
 use tidemark_engine::read::stories;
-use tidemark_engine::run;
 
 use crate::cloud::{Cloud, Seen, unavailable};
 use crate::console::{self, FAINT, NAME, PLAIN};
@@ -103,20 +100,7 @@ async fn of_inventory(cloud: &Cloud, inventory: Option<String>) -> Result<Vec<To
 
 /// The ledger's list, by the runbook's own query.
 async fn of_ledger(cloud: &Cloud, seen: &Seen, batch: BatchId) -> Result<Vec<Told>, Failure> {
-    let partition =
-        seen.definition.partition(&seen.id.partition).map_err(|error| Failure::Refused(error.to_string()))?;
-    let stack: &StackName = &cloud.config.stack;
-    let about = About {
-        stack,
-        definition: &seen.definition,
-        partition: &partition,
-        committed: Some(batch),
-        newest: Some(batch),
-    };
-    let query = runbook::query("source-objects").map_or("", |query| query.text);
-    let query = fill(query, &about).map_err(|error| Failure::Refused(error.to_string()))?;
-    let query = Batch::new("tidemark/files", vec![query]).map_err(|error| Failure::Refused(error.to_string()))?;
-    let rows = run::ask(&cloud.ports, &query).await.map_err(unavailable)?;
+    let rows = runbook::ask(cloud, seen, "source-objects", batch).await?;
     if rows.is_empty() {
         return Err(Failure::Refused(format!(
             "the ledger doesn't list files of batch {batch}: it is booked within the hour after its commit; without --ledger \

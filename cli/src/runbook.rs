@@ -9,10 +9,15 @@ use std::fmt::Write as _;
 use clap::Args;
 use serde_json::json;
 use tidemark_domain::dataset::Mode;
+use tidemark_domain::id::BatchId;
 use tidemark_domain::partition::FailureState;
+use tidemark_domain::sql::Batch;
+use tidemark_domain::sql::rows::Field;
 use tidemark_domain::sql::runbook::{About, FillError, fill};
+use tidemark_engine::ports::StatementResult;
 use tidemark_engine::read::hands::{self, Hands};
 use tidemark_engine::read::stories::{Wanted, newest};
+use tidemark_engine::run;
 
 pub(crate) use pages::{PAGES, Page, QUERIES, Query};
 
@@ -173,6 +178,23 @@ async fn filled(cloud: &Cloud, seen: &Seen, queries: &[&'static Query]) -> Resul
     let newest = in_progress.or(ended).or(committed);
     let about = About { stack, definition: &seen.definition, partition: &partition, committed, newest };
     Ok(queries.iter().map(|query| (query.name, fill(query.text, &about))).collect())
+}
+
+/// Whether the ledger has a batch's row, asked by the runbook's own query.
+pub(crate) async fn ledger_has(cloud: &Cloud, seen: &Seen, batch: BatchId) -> Result<bool, Failure> {
+    let rows = ask(cloud, seen, "batch-state", batch).await?;
+    Ok(rows.iter().any(|row| row.first() == Some(&Field::Text(batch.to_string()))))
+}
+
+/// The rows of a query of the runbook, about a batch of a partition.
+pub(crate) async fn ask(cloud: &Cloud, seen: &Seen, name: &str, batch: BatchId) -> Result<StatementResult, Failure> {
+    let refused = |error: String| Failure::Refused(error);
+    let partition = seen.definition.partition(&seen.id.partition).map_err(|error| refused(error.to_string()))?;
+    let (stack, batch) = (&cloud.config.stack, Some(batch));
+    let about = About { stack, definition: &seen.definition, partition: &partition, committed: batch, newest: batch };
+    let filled = fill(known_query(name)?.text, &about).map_err(|error| refused(error.to_string()))?;
+    let query = Batch::new(format!("tidemark/{name}"), vec![filled]).map_err(|error| refused(error.to_string()))?;
+    run::ask(&cloud.ports, &query).await.map_err(unavailable)
 }
 
 fn print_query(as_json: bool, name: &str, text: &str) -> Result<Outcome, Failure> {

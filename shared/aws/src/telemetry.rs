@@ -175,6 +175,7 @@ mod tests {
     #[test]
     fn properties_stand_beside_metrics_and_without_any_there_is_no_directive() {
         let summary = Summary {
+            message: measure::BATCH_ENDED,
             id: PartitionId {
                 dataset: DatasetName::new("orders").unwrap(),
                 partition: PartitionName::new("dt=2026-11-01").unwrap(),

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::definition::Definition;
 use crate::failure::FailureKind;
 use crate::id::PartitionId;
-use crate::partition::{Batch, FailureState};
+use crate::partition::{Batch, Committed, FailureState, Phase};
 use crate::settle::Settlement;
 use crate::step::Next;
 use crate::verify::{LoadCounts, StageCounts};
@@ -190,6 +190,8 @@ pub struct Observed {
     pub target_rows: Option<u64>,
     /// How the worker left the partition; see [`status`].
     pub status: &'static str,
+    /// The batch ended with it.
+    pub ended: bool,
     /// It gave way to somebody else's locks.
     pub contended: bool,
     /// How long the batch has been in statements.
@@ -207,6 +209,7 @@ impl Observed {
             swap: None,
             target_rows: None,
             status: "failed",
+            ended: false,
             contended: false,
             in_statements: SignedDuration::ZERO,
         }
@@ -215,6 +218,13 @@ impl Observed {
     /// How the worker is about to leave.
     pub fn leaves(&mut self, next: &Next) {
         self.status = status(next);
+        self.ended = match next {
+            Next::Confirm { .. } => true,
+            Next::Settle { settlement, .. } => {
+                matches!(settlement, Settlement::Park { .. } | Settlement::Hold { keep: false, .. })
+            }
+            _ => false,
+        };
         let Next::Settle { settlement: Settlement::Hold { kind, .. }, .. } = next else { return };
         self.contended = kind == FailureKind::Contended.name();
     }
@@ -236,9 +246,16 @@ pub fn status(next: &Next) -> &'static str {
     }
 }
 
+/// The message of the take with which a batch ended.
+pub const BATCH_ENDED: &str = "batch ended";
+/// The message of a take that left its batch to be gone on with.
+pub const TAKE_ENDED: &str = "take ended";
+
 /// What one take came to, for the log: all that a recovery by hand would ask for.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
+    /// [`BATCH_ENDED`], once for each batch, or [`TAKE_ENDED`].
+    pub message: &'static str,
     /// `dataset` and `partition`.
     #[serde(flatten)]
     pub id: PartitionId,
@@ -288,7 +305,11 @@ pub fn take(
 ) -> (Summary, Vec<Measure>) {
     let listed = batch.listed.as_ref();
     let counts = seen.staged.as_ref().map(|(counts, _)| counts.staged_rows);
+    let committed = seen.status == "committed";
+    let swap = batch.statement.as_ref().filter(|_| batch.phase == Phase::Swapping);
     let summary = Summary {
+        // A worker that couldn't leave in order, or was overtaken, ended nothing.
+        message: if seen.ended && !["overtaken", "failed"].contains(&seen.status) { BATCH_ENDED } else { TAKE_ENDED },
         id: id.clone(),
         batch: batch.id.to_string(),
         generation: batch.covers.0,
@@ -300,8 +321,8 @@ pub fn take(
         source_rows: listed.and_then(|listed| listed.rows),
         staged_rows: counts.or(batch.verified.as_ref().map(|verified| verified.staged_rows)),
         target_rows: seen.target_rows,
-        merge_started_at: seen.swap.map(|(from, _)| from),
-        merge_ended_at: seen.swap.map(|(_, to)| to),
+        merge_started_at: swap.map(|statement| statement.submitted_at),
+        merge_ended_at: seen.swap.map(|(_, to)| to).or(committed.then_some(now)),
         lookback_seconds: definition.lookback.as_ref().map(Duration::as_secs),
     };
     let mut measures = outcome(batch, seen, now);
@@ -311,6 +332,49 @@ pub fn take(
         measures.extend(LOAD_WINDOW_USED.share(seen.in_statements, window));
     }
     (summary, measures)
+}
+
+/// What is told of a batch that a take didn't go on with: its definition or epoch changed, or nobody knows its outcome.
+pub fn given_up(id: &PartitionId, batch: &Batch, found: Option<FailureState>) -> Summary {
+    let listed = batch.listed.as_ref();
+    Summary {
+        message: BATCH_ENDED,
+        id: id.clone(),
+        batch: batch.id.to_string(),
+        generation: batch.covers.0,
+        fence: batch.fence.0,
+        phase: batch.phase.as_str(),
+        status: "given_up",
+        recovered_from: found,
+        source_objects: listed.map(|listed| listed.objects),
+        source_rows: listed.and_then(|listed| listed.rows),
+        staged_rows: batch.verified.as_ref().map(|verified| verified.staged_rows),
+        target_rows: None,
+        merge_started_at: None,
+        merge_ended_at: None,
+        lookback_seconds: None,
+    }
+}
+
+/// What is told of a batch whose swap was found to have landed after it was given up: it ended unseen.
+pub fn landed(id: &PartitionId, committed: &Committed) -> Summary {
+    Summary {
+        message: BATCH_ENDED,
+        id: id.clone(),
+        batch: committed.batch.to_string(),
+        generation: committed.generation.0,
+        fence: committed.fence.0,
+        phase: Phase::Swapping.as_str(),
+        status: "committed",
+        recovered_from: Some(FailureState::AfterCommit),
+        source_objects: None,
+        source_rows: None,
+        staged_rows: None,
+        target_rows: Some(committed.rows),
+        merge_started_at: None,
+        merge_ended_at: Some(committed.committed_at),
+        lookback_seconds: None,
+    }
 }
 
 fn outcome(batch: &Batch, seen: &Observed, now: Timestamp) -> Vec<Measure> {

@@ -6,6 +6,7 @@
 use jiff::tz::TimeZone;
 use tidemark_domain::failure::FailureKind;
 use tidemark_domain::id::{Fence, Generation};
+use tidemark_domain::measure;
 use tidemark_domain::partition::{Committed, FailureState};
 use tidemark_domain::sql::rows::LedgerRow;
 use tidemark_domain::sql::{lookup, rebuild, rows};
@@ -46,6 +47,7 @@ impl Worker<'_> {
             self.observed.found = Some(FailureState::AfterCommit);
             self.engine.publish_rebuilt(self.seen, landed).await?;
             self.engine.write(&[story::close_committed(&self.seen.id, landed)]).await?;
+            self.engine.telemetry.taken(&measure::landed(&self.seen.id, landed), &[]);
         }
         Ok(Next::Looked { batch, newest: landed.map(Box::new) })
     }

@@ -29,7 +29,7 @@ use tidemark_domain::measure;
 use tidemark_domain::message::{PartitionMessage, Wish};
 use tidemark_domain::partition::PartitionItem;
 use tidemark_domain::take::{self, Decision, Take, View};
-use tidemark_domain::writes;
+use tidemark_domain::{story, writes};
 
 use crate::error::Error;
 use crate::ports::{Outgoing, Written};
@@ -55,6 +55,8 @@ pub struct Work<'a> {
 pub(crate) const HAND_OFF_MARGIN: SignedDuration = SignedDuration::from_secs(3);
 /// How often a take is tried again at once, after somebody else wrote the item.
 const TAKES_AT_ONCE: u32 = 5;
+/// Why a take doesn't go on with an unfinished batch.
+const STALE: &str = "its definition or epoch changed, or its outcome can't be asked for any more";
 
 impl Engine {
     /// Handles one partition message. The answer says what becomes of the message; it is never lost.
@@ -155,9 +157,19 @@ impl Engine {
         let holder = self.ports.clock.id().to_string();
         let scope = Scope::of(id, seen.head.concurrency);
         let lease = work.deadline + self.settings.lease_margin;
-        let updates = [writes::take(id, item, &take.batch, take.unresolved, now), scope.acquire(&holder, now, lease)];
+        let mut updates =
+            vec![writes::take(id, item, &take.batch, take.unresolved, now), scope.acquire(&holder, now, lease)];
+        let given_up = item.batch.as_ref().filter(|before| before.id != take.batch.id);
+        if let Some(before) = given_up {
+            let ending = story::Ending { outcome: story::Outcome::GivenUp, rows: None, why: Some(STALE), seen: None };
+            updates.push(story::close(id, before, ending, now));
+        }
         match self.write(&updates).await? {
-            Written::Applied { .. } => {}
+            Written::Applied { .. } => {
+                if let Some(before) = given_up {
+                    self.telemetry.taken(&measure::given_up(id, before, take.found), &[]);
+                }
+            }
             Written::Refused(found) if found.first().is_some_and(Option::is_some) => return Ok(None),
             Written::Refused(_) => {
                 tracing::info!(scope = scope.as_str(), "busy");
