@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn moments_are_read_as_people_write_them() {
         let now = Timestamp::from_second(1_000_000).unwrap();
-        let read = |text| since(text, now).map(|at| at.as_second());
+        let read = |text| since(text, now).map(Timestamp::as_second);
         assert_eq!(read("7d"), Ok(1_000_000 - 7 * 86_400));
         assert_eq!(read("90m"), Ok(1_000_000 - 5_400));
         assert_eq!(read("1970-01-02"), Ok(86_400));

@@ -164,18 +164,16 @@ async fn filled(cloud: &Cloud, seen: &Seen, queries: &[&'static Query]) -> Resul
         seen.definition.partition(&seen.id.partition).map_err(|error| Failure::Refused(error.to_string()))?;
     let item = seen.item.as_ref();
     let in_progress = item.and_then(|item| item.batch.as_ref()).map(|batch| batch.id);
-    let ended = match in_progress {
-        Some(_) => None,
-        None => {
-            let since = jiff::Timestamp::UNIX_EPOCH;
-            let wanted = Wanted { partition: Some(&seen.id.partition), since, limit: 1, read_at_most: READ_AT_MOST };
-            let found = newest(&cloud.ports, &seen.id.dataset, wanted).await.map_err(unavailable)?;
-            found.stories.first().map(|(batch, _)| *batch)
-        }
-    };
+    let mut newest_batch = in_progress;
+    if in_progress.is_none() {
+        let since = jiff::Timestamp::UNIX_EPOCH;
+        let wanted = Wanted { partition: Some(&seen.id.partition), since, limit: 1, read_at_most: READ_AT_MOST };
+        let found = newest(&cloud.ports, &seen.id.dataset, wanted).await.map_err(unavailable)?;
+        newest_batch = found.stories.first().map(|(batch, _)| *batch);
+    }
     let committed = item.and_then(|item| item.last.as_ref()).map(|last| last.batch);
     let stack = &cloud.config.stack;
-    let newest = in_progress.or(ended).or(committed);
+    let newest = newest_batch.or(committed);
     let about = About { stack, definition: &seen.definition, partition: &partition, committed, newest };
     Ok(queries.iter().map(|query| (query.name, fill(query.text, &about))).collect())
 }

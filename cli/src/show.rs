@@ -167,10 +167,10 @@ fn screen(seen: &Seen, told: &Told, now: Timestamp) -> String {
         line("runbook", &format!("tidemark runbook {page} {}", seen.id));
     }
     if !told.guards.is_empty() {
-        text += &format!("\n{}", guard_table(&told.guards));
+        let _ = write!(text, "\n{}", guard_table(&told.guards));
     }
     if !told.batches.is_empty() {
-        text += &format!("\n{}", batches(&told.batches, false));
+        let _ = write!(text, "\n{}", batches(&told.batches, false));
     }
     text
 }

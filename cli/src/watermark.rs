@@ -118,7 +118,7 @@ fn shown(
     match through {
         Some((name, true, _)) => _ = writeln!(text, "{GOOD}built{PLAIN} through {name}"),
         Some((name, false, why)) => {
-            _ = writeln!(text, "{BAD}not built{PLAIN} through {name}: {}", why.unwrap_or_default())
+            _ = writeln!(text, "{BAD}not built{PLAIN} through {name}: {}", why.unwrap_or_default());
         }
         None => {}
     }
