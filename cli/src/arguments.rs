@@ -67,7 +67,6 @@ pub(crate) enum Command {
     Pause(Pause),
     /// Go on with a dataset that was paused, or halted for a repair
     Resume(Resume),
-    /// Tell how a partition stands, and what happens next
     Show(Show),
     Status(Status),
     Lateness(Lateness),
@@ -125,30 +124,6 @@ pub(crate) struct Apply {
     /// Mark no partitions: files that are there already aren't looked at until they change or are replayed
     #[arg(long)]
     pub(crate) no_mark: bool,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Show {
-pub(crate) struct Replay {
-    /// The dataset
-    pub(crate) dataset: String,
-    /// The partition, such as dt=2026-11-01
-    pub(crate) partition: String,
-    /// Why, for the record
-    #[arg(long)]
-    pub(crate) reason: Option<String>,
-    /// Rebuild only if the files differ from those of the last rebuild
-    #[arg(long)]
-    pub(crate) no_force: bool,
-    /// Let these pass: missing_objects, empty_source, row_drop, foreign_rows
-    #[arg(long, value_name = "KIND", value_delimiter = ',', conflicts_with = "no_force")]
-    pub(crate) accept: Vec<String>,
-    /// The listing that was looked at and is accepted; without it, the one that `show` tells
-    #[arg(long, requires = "accept")]
-    pub(crate) digest: Option<String>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

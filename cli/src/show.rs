@@ -62,16 +62,6 @@ pub(crate) async fn run(arguments: &Show) -> Result<Outcome, Failure> {
     let now = cloud.ports.clock.now();
     let told = gather(&cloud, &seen, arguments.ledger, now).await?;
     if arguments.json {
-        console::print_json(&json!({
-            "dataset": seen.id.dataset,
-            "partition": seen.id.partition,
-            "state": story.state.name(),
-            "next": story.next,
-            "digest": seen.item.as_ref().and_then(crate::accept::shown_digest),
-            "head": seen.head,
-            "item": seen.item,
-        }))?;
-        return Ok(Outcome::Done);
         console::print_json(&as_json(&seen, &told))?;
     } else {
         console::print(&screen(&seen, &told, now))?;
@@ -214,7 +204,7 @@ fn as_json(seen: &Seen, told: &Told) -> Value {
         "next": told.story.next,
         "remedy": told.remedy.map(|(remedy, _)| remedy),
         "runbook": told.remedy.map(|(_, page)| page),
-        "digest": seen.item.as_ref().and_then(crate::replay::shown_digest),
+        "digest": seen.item.as_ref().and_then(crate::accept::shown_digest),
         "guards": told.guards.iter().map(guard).collect::<Vec<_>>(),
         "batches": told.batches.iter().map(story_as_json).collect::<Vec<_>>(),
         "head": seen.head,
