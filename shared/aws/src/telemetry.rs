@@ -38,9 +38,16 @@ pub fn init(level: &str) {
     let _ = lines.try_init();
 }
 
-/// What is logged, read as `RUST_LOG` is; the error says what is wrong with the text.
+/// The crates that a bare `debug` or `trace` is about.
+const OURS: [&str; 6] = ["tidemark_domain", "tidemark_engine", "tidemark_aws", "mark", "rebuild", "sweep"];
+
+/// What is logged, read as `RUST_LOG` is, except that a bare `debug` or `trace` leaves everybody else's crates at `info`; the
+/// error says what is wrong with the text.
 pub(crate) fn filter(level: &str) -> Result<EnvFilter, String> {
-    EnvFilter::try_new(level)
+    let ours = |level: &str| OURS.map(|name| format!(",{name}={level}")).concat();
+    // The SDK has some four hundred lines of these an invocation.
+    let fine = ["debug", "trace"].into_iter().find(|fine| level.trim().eq_ignore_ascii_case(fine));
+    EnvFilter::try_new(fine.map_or_else(|| level.to_owned(), |fine| format!("info{}", ours(fine))))
         .map_err(|e| format!("{level:?} is no log filter, such as `info` or `warn,tidemark_engine=debug`: {e}"))
 }
 
@@ -215,6 +222,8 @@ mod tests {
     #[test]
     fn a_filter_is_read_as_rust_log_is() {
         assert!(filter("warn,tidemark_engine=debug").is_ok());
+        let debug = filter("debug").unwrap().to_string();
+        assert!(debug.contains("tidemark_engine=debug") && debug.contains("info"), "{debug}");
         assert!(filter("tidemark=loud").unwrap_err().contains("tidemark=loud"));
     }
 }

@@ -28,9 +28,25 @@ async fn a_rebuild_writes_its_metrics_beside_its_batch() -> Result<()> {
     }
     assert_eq!((&line["Rebuilds"], &line["staged_rows"], &line["target_rows"]), (&1.0.into(), &50.into(), &50.into()));
     assert_eq!((&line["Stack"], &line["Dataset"]), (&world.stack.name().into(), &"orders".into()));
-    for name in ["RebuildTime", "SwapTime", "RowVariance", "invocation", "batch", "merge_started_at", "merge_ended_at"]
-    {
+    for name in [
+        "RebuildTime",
+        "SwapTime",
+        "RowVariance",
+        "invocation",
+        "batch",
+        "source_objects",
+        "merge_started_at",
+        "merge_ended_at",
+        "lookback_seconds",
+        "generation",
+        "fence",
+    ] {
         assert!(line.get(name).is_some(), "{name} is missing: {line}");
     }
+    // One line for the batch, whatever else is told of it.
+    let lines = world.stack.function_logs(function).await?;
+    let lines: Vec<Value> = lines.iter().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let ended = lines.iter().filter(|told| told["message"] == "batch ended" && told["batch"] == line["batch"]);
+    assert_eq!((ended.count(), &line["message"]), (1, &"batch ended".into()), "{lines:#?}");
     Ok(())
 }
