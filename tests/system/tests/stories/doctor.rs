@@ -100,7 +100,7 @@ async fn each_check_finds_what_it_is_there_for_and_has_a_remedy() -> Result<()> 
     assert_failed(&checks, "notification", bucket, "no event of bucket", "docs/deploy.md")?;
     assert_failed(&checks, "events queue", "", "no dead-letter queue", "deploy the stack again")?;
     assert_failed(&checks, "events key", "", "alias/aws/sqs", "KmsKeyArn")?;
-    assert_failed(&checks, "function", &world.stack.output("SweepFunctionName")?, "was due at", "sweep-missing.md")?;
+    assert_failed(&checks, "function", world.stack.output("SweepFunctionName")?, "was due at", "sweep-missing.md")?;
     assert_failed(&checks, "dataset", "orders", why, "tidemark resume orders")?;
     assert_failed(&checks, "copy role", "orders", why, "attach the role")?;
     assert_failed(&checks, "target", "returns", "no column `quantity`", "")?;
