@@ -84,7 +84,35 @@ pub struct Job {
     /// Who cancelled it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancelled_by: Option<String>,
+    /// How fast it goes, once it was advanced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pace: Option<Pace>,
 }
+
+/// How many of a dataset's partitions may be on their way while a job goes on: as many as are done in the time that a message
+/// takes to become visible, and two more. So nobody waits for the job to mark, and a live mark, whose message takes that time
+/// too, finds hardly any of the job's before it, whether a rebuild takes two seconds or ten minutes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pace {
+    /// So many.
+    pub outstanding: u64,
+    /// When that was found.
+    #[serde(with = "millis")]
+    pub at: Timestamp,
+    /// How many of the job's partitions were done then.
+    pub finished: u64,
+}
+
+/// A pace is found over at least this time.
+const MEASURED_OVER: SignedDuration = SignedDuration::from_secs(20);
+/// After a longer time it says nothing: nobody swept.
+const MEASURED_WITHIN: SignedDuration = SignedDuration::from_mins(5);
+/// From one look at how many are outstanding to the next, with some to spare.
+const BETWEEN_LOOKS: SignedDuration = SignedDuration::from_secs(15);
+/// The least that are outstanding: one is worked on, the other waits.
+const LEAST: u64 = 2;
+/// The most: more than twenty rebuilds at once never are.
+const MOST: u64 = 100;
 
 /// One partition of a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -131,7 +159,27 @@ impl Job {
             made_at,
             ended_at: None,
             cancelled_by: None,
+            pace: None,
         }
+    }
+
+    /// The pace from now on. `outstanding`: of the dataset's partitions, how many are on their way; `first`: how many may be at
+    /// first; `settle`: the time a message takes to become visible.
+    pub fn paced(&self, outstanding: u64, first: u64, settle: SignedDuration, now: Timestamp) -> Pace {
+        let finished = self.done.saturating_sub(outstanding);
+        let Some(pace) = self.pace else { return Pace { outstanding: first, at: now, finished } };
+        let over = now.duration_since(pace.at);
+        if over < MEASURED_OVER {
+            return pace;
+        }
+        if over > MEASURED_WITHIN {
+            return Pace { at: now, finished, ..pace };
+        }
+        let done = finished.saturating_sub(pace.finished);
+        let ahead = u64::try_from((settle + BETWEEN_LOOKS).as_secs()).unwrap_or(0);
+        let wanted = done * ahead / u64::try_from(over.as_secs()).unwrap_or(1).max(1) + LEAST;
+        let outstanding = wanted.clamp(LEAST, (pace.outstanding * 2).min(MOST));
+        Pace { outstanding, at: now, finished }
     }
 
     /// Where it stands.
@@ -171,9 +219,10 @@ impl Job {
     }
 
     /// So many more were marked. Conditional on the count as it was read, and on nobody having cancelled it.
-    pub fn advance(&self, marked: u64, now: Timestamp) -> Update {
+    pub fn advance(&self, marked: u64, pace: Option<Pace>, now: Timestamp) -> Update {
         let done = self.done + marked;
         let mut changes = vec![Change::Set("done", done.into())];
+        changes.extend(pace.map(|pace| Change::Set("pace", serde_json::to_value(pace).unwrap_or_default())));
         if done >= self.total {
             changes.extend(ended(now));
         }
@@ -246,11 +295,14 @@ mod tests {
     #[test]
     fn it_advances_once_and_ends_when_all_are_marked() {
         let item = job().store().apply(None).unwrap();
-        let two = job().advance(2, Timestamp::UNIX_EPOCH).apply(Some(&item)).unwrap();
-        assert!(job().advance(2, Timestamp::UNIX_EPOCH).apply(Some(&two)).is_none(), "somebody else counted them");
+        let two = job().advance(2, None, Timestamp::UNIX_EPOCH).apply(Some(&item)).unwrap();
+        assert!(
+            job().advance(2, None, Timestamp::UNIX_EPOCH).apply(Some(&two)).is_none(),
+            "somebody else counted them"
+        );
         let read = Job::from_item(&two).unwrap();
         assert!(read.is_open());
-        let all = read.advance(1, Timestamp::UNIX_EPOCH).apply(Some(&two)).unwrap();
+        let all = read.advance(1, None, Timestamp::UNIX_EPOCH).apply(Some(&two)).unwrap();
         assert!(!Job::from_item(&all).unwrap().is_open());
         assert!(read.cancel("bob", Timestamp::UNIX_EPOCH).apply(Some(&all)).is_none(), "it has ended");
     }
@@ -259,7 +311,7 @@ mod tests {
     fn a_cancelled_job_can_go_on() {
         let item = job().store().apply(None).unwrap();
         let cancelled = job().cancel("bob", Timestamp::UNIX_EPOCH).apply(Some(&item)).unwrap();
-        assert!(job().advance(1, Timestamp::UNIX_EPOCH).apply(Some(&cancelled)).is_none());
+        assert!(job().advance(1, None, Timestamp::UNIX_EPOCH).apply(Some(&cancelled)).is_none());
         let again = job().go_on().apply(Some(&cancelled)).unwrap();
         assert_eq!(Job::from_item(&again).unwrap(), job());
         assert!(job().go_on().apply(Some(&again)).is_none(), "only what was cancelled goes on");
@@ -282,5 +334,30 @@ mod tests {
         let lines = [Line::of(name("t=a\n\"b")), Line { heal: Some(heal), ..Line::of(name("t=é")) }];
         assert_eq!(from_lines(&to_lines(&lines)).unwrap(), lines);
         assert!(from_lines("{}\n").unwrap_err().contains("line 1"));
+    }
+
+    #[test]
+    fn as_many_are_outstanding_as_are_done_while_a_message_becomes_visible() {
+        let at = |seconds| Timestamp::from_second(seconds).unwrap();
+        let settle = SignedDuration::from_secs(30);
+        // Of a job whose outstanding partitions are always marked up: one done each `took` seconds, by `workers` at once.
+        let settles_at = |took: u64, workers: u64| {
+            let mut job = Job { total: 100_000, ..job() };
+            // In thousandths.
+            let (mut finished, mut second) = (0, 0);
+            for _ in 0..400 {
+                let pace = job.paced(job.done - finished / 1_000, 10, settle, at(second));
+                job.done = job.done.max(finished / 1_000 + pace.outstanding);
+                job.pace = Some(pace);
+                second += 5;
+                // No faster than workers are, nor than messages become visible.
+                finished += (5_000 * workers / took).min(5_000 * pace.outstanding / 35);
+            }
+            job.pace.unwrap().outstanding
+        };
+        assert!((20..=26).contains(&settles_at(2, 1)), "{}", settles_at(2, 1));
+        assert!((2..=4).contains(&settles_at(60, 1)), "{}", settles_at(60, 1));
+        assert_eq!(settles_at(600, 1), 2);
+        assert_eq!(settles_at(1, 20), 100);
     }
 }

@@ -7,7 +7,7 @@
 //!                    tidy            daily: holds items against the ledger; drops old staging tables
 //! ```
 //! Every dataset is woken first; then tasks have their turns, the longest due first, a slice each, for as long as there is
-//! time. Where a task stands is kept in a cursor, so that the next sweep goes on. What fails is told, tried again later,
+//! time; what is left of the minute belongs to jobs. Where a task stands is kept in a cursor, so that the next sweep goes on. What fails is told, tried again later,
 //! and stops nobody else.
 
 mod book;
@@ -26,7 +26,6 @@ use tidemark_domain::cursor::{self, Cursor, Task};
 use tidemark_domain::dataset::{Head, Mode};
 use tidemark_domain::definition::Definition;
 use tidemark_domain::id::DatasetName;
-use tidemark_domain::job::Job;
 
 use crate::Engine;
 use crate::error::Error;
@@ -100,12 +99,13 @@ impl Engine {
                 tracing::warn!(dataset = %hand.dataset, "no time left; the next sweep goes on");
                 break;
             }
-            let job = jobs.iter().find(|job| job.dataset == hand.dataset);
-            match self.sweep_dataset(hand, job).await {
+            match self.wake(hand).await {
                 Ok(of_dataset) => swept.push(of_dataset),
                 Err(error) => tracing::error!(dataset = %hand.dataset, %error, "not swept"),
             }
         }
+        let going = Self::going(&hands, jobs);
+        let going = self.advance_each(going, &mut swept).await;
         match self.notes().await {
             Ok((cursors, gathered)) => {
                 self.tell_gathered(&gathered).await;
@@ -115,6 +115,7 @@ impl Engine {
             }
             Err(error) => tracing::error!(%error, "cursors can't be read; only what is due was woken"),
         }
+        self.top_up(going, deadline, &mut swept).await;
         Ok(swept)
     }
 
@@ -138,18 +139,6 @@ impl Engine {
             }
         }
         hands
-    }
-
-    async fn sweep_dataset(&self, hand: &Hand, job: Option<&Job>) -> Result<Swept, Error> {
-        let mut woken = self.wake(hand).await?;
-        if let Some(job) = job.filter(|_| woken.to_mark > 0) {
-            let definition = hand.definition(self).await?;
-            match self.advance(job, &definition, woken.to_mark).await {
-                Ok(marked) => woken.swept.by_jobs = marked,
-                Err(error) => tracing::error!(dataset = %hand.dataset, job = %job.id, %error, "not advanced"),
-            }
-        }
-        Ok(woken.swept)
     }
 
     /// Tasks that are due, the longest due first, until the time is up.

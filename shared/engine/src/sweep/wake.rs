@@ -9,7 +9,7 @@ use tidemark_domain::id::{DatasetName, PartitionName};
 use tidemark_domain::lock::Scope;
 use tidemark_domain::message::PartitionMessage;
 use tidemark_domain::partition::PartitionItem;
-use tidemark_domain::sweep::wake::{budget, to_mark, to_wake, watermark};
+use tidemark_domain::sweep::wake::{budget, to_wake, watermark};
 use tidemark_domain::update::{Change, Condition, Update};
 use tidemark_domain::writes::{self, WAKE_AFTER};
 
@@ -27,15 +27,8 @@ const MINUTES_BETWEEN_COUNTS: i64 = 10;
 /// Items read for the age of the oldest: the longest due are among the oldest.
 const AGES_READ: usize = 25;
 
-/// What was woken, and what is left of the budget.
-pub(super) struct Woken {
-    pub(super) swept: Swept,
-    /// How many partitions a job may mark.
-    pub(super) to_mark: usize,
-}
-
 impl Engine {
-    pub(super) async fn wake(&self, hand: &Hand) -> Result<Woken, Error> {
+    pub(super) async fn wake(&self, hand: &Hand) -> Result<Swept, Error> {
         let Hand { dataset, head } = hand;
         let now = self.ports.clock.now();
         let all = self.entries(Index::Due, dataset, READ_EACH_MINUTE).await?;
@@ -53,15 +46,15 @@ impl Engine {
                 self.ports.state.query(Index::Due, dataset, next_five, READ_EACH_MINUTE).await?.len()
             }
         };
-        let (woken, to_mark) = match budget(head, now) {
-            None => (0, 0),
+        let woken = match budget(head, now) {
+            None => 0,
             Some(budget) => {
                 let many = to_wake(budget, outstanding, due.len());
-                (self.send_for(hand, &due[..many], now).await?, to_mark(head, budget, outstanding, due.len()))
+                self.send_for(hand, &due[..many], now).await?
             }
         };
         let (dirty, set_aside, counted) = self.count(hand, &all, &parked, now).await?;
-        let swept = Swept {
+        Ok(Swept {
             dataset: dataset.clone(),
             dirty,
             parked: set_aside,
@@ -71,8 +64,15 @@ impl Engine {
             by_jobs: 0,
             found: 0,
             oldest_dirty_seconds: self.oldest(&due, now).await?,
-        };
-        Ok(Woken { swept, to_mark })
+        })
+    }
+
+    /// How many of the dataset's partitions are on their way, and how many are due whose message was lost.
+    pub(super) async fn outstanding(&self, dataset: &DatasetName, now: Timestamp) -> Result<(usize, usize), Error> {
+        let soon = Timestamp::UNIX_EPOCH..=now + WAKE_AFTER;
+        let entries = self.ports.state.query(Index::Due, dataset, soon, READ_EACH_MINUTE).await?;
+        let due = entries.iter().filter(|entry| entry.at <= now).count();
+        Ok((entries.len() - due, due))
     }
 
     async fn entries(&self, index: Index, dataset: &DatasetName, limit: usize) -> Result<Vec<DueEntry>, Error> {

@@ -10,7 +10,7 @@ use tidemark_domain::job::{Job, Kind, Line};
 use tidemark_domain::partition::PartitionItem;
 use tidemark_engine::inventory::glance;
 use tidemark_engine::jobs;
-use tidemark_engine::memory::Plan;
+use tidemark_engine::memory::{Pace, Plan};
 use tidemark_engine::ports::{Clock as _, Objects as _, StateStore as _};
 use tidemark_engine::sweep::Swept;
 
@@ -214,6 +214,46 @@ async fn many_lost_events_make_a_job_that_keeps_live_marks_from_waiting() {
     world.assert_true("all were built").await;
     assert_eq!(world.rows().len(), 301);
     assert_eq!(world.submitted("/swap"), 301, "each once");
+}
+
+/// Each rebuild takes two seconds, one at a time under the table's lock, and a message becomes visible after 30: neither do the
+/// rebuilds wait for sweep, nor does a live mark wait behind the job.
+#[tokio::test]
+async fn a_job_of_hundreds_goes_as_fast_as_rebuilds_do_and_a_live_mark_waits_for_few() {
+    const PARTITIONS: i64 = 400;
+    let mut world = World::new(&wide()).await;
+    for n in 0..PARTITIONS {
+        put_unseen(&world, &format!("{}/a.csv", day(n)), "1\n").await;
+    }
+    an_hour_later(&world).await;
+    world.warehouse.set_pace("/stage", Pace::After(Duration::from_secs(2)));
+    let began = world.clock.now();
+    let (mut waiting, mut longest) = (None::<Timestamp>, SignedDuration::ZERO);
+    while world.rows().len() <= usize::try_from(PARTITIONS).unwrap() || !world.due().await.is_empty() {
+        // What sweep does each five seconds for as long as it lasts.
+        world.engine().sweep(world.clock.now() + SignedDuration::from_secs(1)).await.unwrap();
+        let next = world.clock.now() + SignedDuration::from_secs(5);
+        while world.clock.now() < next {
+            if world.rebuild().await.is_none() {
+                world.clock.advance(Duration::from_secs(1));
+            }
+        }
+        let took = world.clock.now().duration_since(began);
+        assert!(took < SignedDuration::from_mins(60), "it goes on after {took}: {:?}", all_jobs(&world).await);
+        // Amid it, a file lands.
+        if waiting.is_none() && world.rows().len() > 200 {
+            world.put("dt=2026-11-01/live.csv", "1\n").await;
+            world.mark().await;
+            waiting = Some(world.clock.now());
+        }
+        if let Some(since) = waiting.filter(|_| !world.rows().contains_key(DAY)) {
+            longest = world.clock.now().duration_since(since);
+        }
+    }
+    let took = world.clock.now().duration_since(began).as_secs();
+    println!("{PARTITIONS} partitions took {took} s; a live mark waited {} s", longest.as_secs());
+    assert!(took < PARTITIONS * 2 * 5 / 4 + 120, "{took} s");
+    assert!(longest < SignedDuration::from_secs(75), "{longest}");
 }
 
 /// A backfill of the first thirty days.
