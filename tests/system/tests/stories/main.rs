@@ -18,4 +18,5 @@ mod manual;
 mod operator;
 mod producers;
 mod replays;
+mod restored;
 mod telemetry;
