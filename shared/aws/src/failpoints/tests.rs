@@ -65,7 +65,7 @@ fn writes() -> Vec<Vec<Update>> {
         vec![head.claim_probe(&id.dataset, now)],
         vec![Head::resume(&id.dataset, "somebody", now)],
         vec![watermark],
-        vec![job.advance(1, now)],
+        vec![job.advance(1, None, now)],
         vec![alerts.open(&id.partition, now)],
         vec![alerts.count("text")],
         vec![gathered.told(now)],

@@ -2,7 +2,7 @@
 //!
 //! Memory holds one part (1,000 entries) at a time, whatever the partition's size. How far it was listed is kept in an object
 //! of its own when an invocation runs out of time, and the next goes on from there. Everything a batch writes stands in its own
-//! folder, `inventory/<dataset>/<batch>/`, under names that tell what it holds ([`sealed`]).
+//! folder, `inventory/<dataset>/<batch>/`, under names that tell what it holds (`sealed.rs`).
 
 mod build;
 mod footers;
