@@ -8,6 +8,7 @@ use ::parquet::errors::ParquetError;
 use ::parquet::file::metadata::ParquetMetaDataReader;
 
 use crate::definition::{Column, Format, SqlType};
+use crate::drift;
 
 /// How many bytes of a file's end are read at first: enough for the footer of most files.
 pub const FIRST_READ: u64 = 64 * 1024;
@@ -107,7 +108,6 @@ impl Footer {
     /// How a file's columns differ from the definition's. COPY maps them by position, so name, place and type must agree;
     /// `fill` allows columns to lack at the end. Each difference is told, up to five.
     pub fn drift(&self, columns: &[Column], fill: bool) -> Option<String> {
-        const TOLD: usize = 5;
         let mut differences = Vec::new();
         for (place, (found, expected)) in (1..).zip(self.columns.iter().zip(columns)) {
             if !found.name.eq_ignore_ascii_case(&expected.name.0) {
@@ -121,16 +121,7 @@ impl Footer {
                 ));
             }
         }
-        let (found, expected) = (self.columns.len(), columns.len());
-        if found > expected || found < expected && !fill {
-            differences.push(format!("{found} columns, but the definition says {expected}"));
-        }
-        let more = differences.len().saturating_sub(TOLD);
-        differences.truncate(TOLD);
-        if more > 0 {
-            differences.push(format!("{more} more differences"));
-        }
-        (!differences.is_empty()).then(|| differences.join("; "))
+        drift::told(differences, self.columns.len(), columns.len(), fill)
     }
 }
 

@@ -6,11 +6,10 @@
 use std::io::Read as _;
 
 use crate::definition::{Compression, Definition, Encoding, Format};
+use crate::drift;
 
 /// A longer line is no header.
 const LONGEST: u64 = 256 * 1024;
-/// So many differences are told.
-const TOLD: usize = 5;
 
 /// Whether files of that definition begin with one line of names that can be read here.
 pub fn is_told(definition: &Definition) -> bool {
@@ -27,23 +26,14 @@ pub fn difference(definition: &Definition, file: &[u8]) -> Option<String> {
     let line = first_line(definition, file)?;
     let copy = &definition.copy;
     let names = fields(&line, copy.delimiter, copy.quote);
-    let mut differences: Vec<String> = (1..)
+    let differences: Vec<String> = (1..)
         .zip(names.iter().zip(&definition.columns))
         .filter(|(_, (found, expected))| plain(found) != plain(&expected.name.0))
         .map(|(place, (found, expected))| {
             format!("column {place} is `{}`, but the definition says `{}`", found.trim(), expected.name)
         })
         .collect();
-    let (found, expected) = (names.len(), definition.columns.len());
-    if found != expected {
-        differences.push(format!("{found} columns, but the definition says {expected}"));
-    }
-    let more = differences.len().saturating_sub(TOLD);
-    differences.truncate(TOLD);
-    if more > 0 {
-        differences.push(format!("{more} more differences"));
-    }
-    (!differences.is_empty()).then(|| differences.join("; "))
+    drift::told(differences, names.len(), definition.columns.len(), false)
 }
 
 fn first_line(definition: &Definition, file: &[u8]) -> Option<String> {

@@ -9,6 +9,7 @@ pub mod cursor;
 pub mod dataset;
 pub mod definition;
 pub mod doctor;
+mod drift;
 pub mod explain;
 pub mod failure;
 pub mod footer;
