@@ -1,6 +1,7 @@
 //! COPY: reads objects from S3, checks every value, streams the rows into PostgreSQL, and writes down what it loaded.
 
 mod avro;
+mod columnar;
 mod decode;
 mod json;
 mod moment;
@@ -23,6 +24,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio_postgres::CopyInSink;
 
+use self::columnar::Source;
 use self::json::Members;
 use self::record::{Delimited, Objects, Record};
 use self::source::File;
@@ -276,17 +278,18 @@ impl Load<'_> {
         let (send, mut receive) = tokio::sync::mpsc::channel::<Vec<u8>>(4);
         let (url, target, command, query_id) = (file.url(), self.target.clone(), self.command.clone(), self.query_id);
         let reading = tokio::task::spawn_blocking(move || {
+            let source = |format| Source { format, url: &url, target: &target, command: &command, query_id };
             let emit = |rows| send.blocking_send(rows).is_ok();
             match command.format {
-                Format::Orc => orc::read(copy, &url, &target, &command, query_id, emit),
-                _ => parquet::read(copy, &url, &target, &command, query_id, emit),
+                Format::Orc => orc::read(copy, source("ORC"), emit),
+                _ => parquet::read(copy, source("Parquet"), emit),
             }
         });
         while let Some(rows) = receive.recv().await {
             sink.send(Bytes::from(rows)).await.map_err(|error| self.failed(&error))?;
         }
-        let rows =
-            reading.await.map_err(|error| Failure::new(format!("reading {} stopped: {error}", file.url())))??;
+        // The readers panic at some damage.
+        let rows = reading.await.unwrap_or_else(|panic| Err(columnar::damaged(&file.url(), panic, query_id)))?;
         self.rows += rows;
         Ok(rows)
     }

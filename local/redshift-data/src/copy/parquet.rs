@@ -7,93 +7,41 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use parquet::schema::types::Type;
 
-use super::moment;
-use super::spectrum;
-use super::target::Target;
-use super::value::{self, Kind};
+use super::columnar::{self, Bad, Rows, Source, Value, characters, day, quote, write_between};
+use super::value::Kind;
+use super::{moment, spectrum};
 use crate::dialect::copy::CopyCommand;
 use crate::failure::Failure;
 
 /// Reads a file on a blocking thread; `emit` gets the rows in PostgreSQL's text form, many at a time, and says whether to
 /// go on. Gives the number of rows.
-pub(crate) fn read(
-    file: File,
-    url: &str,
-    target: &Target,
-    command: &CopyCommand,
-    query_id: i64,
-    mut emit: impl FnMut(Vec<u8>) -> bool,
-) -> Result<u64, Failure> {
-    let unreadable = |error: parquet::errors::ParquetError| {
-        spectrum(15_001, &format!("File '{url}' has an invalid version number or is damaged: {error}"), query_id)
-    };
-    let reader = SerializedFileReader::new(file).map_err(unreadable)?;
-    let schema = reader.metadata().file_metadata().schema().get_fields().to_vec();
-    check_schema(&schema, url, target, command, query_id)?;
-    let (mut rows, mut buffer) = (0, Vec::with_capacity(super::CHUNK * 2));
-    for row in reader.get_row_iter(None).map_err(unreadable)? {
-        let row = row.map_err(unreadable)?;
-        let mut values = row.get_column_iter();
-        for (index, column) in target.columns.iter().enumerate() {
-            if index > 0 {
-                buffer.push(b'\t');
-            }
-            let field = values.next().map_or(&Field::Null, |(_, field)| field);
-            let text =
-                value_of(field, column.kind, command).map_err(|bad| bad.told(&column.name, rows + 1, url, query_id))?;
-            if text.is_none() && column.not_null {
-                return Err(Failure::new(format!("Cannot insert a NULL value into column {}", column.name))
-                    .with_detail(super::source::block("NULL value in Parquet data", 1213, url, query_id)));
-            }
-            value::encode(&mut buffer, text.as_deref());
-        }
-        buffer.push(b'\n');
-        rows += 1;
-        if buffer.len() > super::CHUNK && !emit(std::mem::replace(&mut buffer, Vec::with_capacity(super::CHUNK * 2))) {
-            return Ok(rows);
+pub(super) fn read(file: File, source: Source<'_>, emit: impl FnMut(Vec<u8>) -> bool) -> Result<u64, Failure> {
+    let reader = SerializedFileReader::new(file).map_err(|error| source.damaged(error))?;
+    check_schema(reader.metadata().file_metadata().schema().get_fields(), &source)?;
+    let mut rows = Rows::new(source, emit);
+    for row in reader.get_row_iter(None).map_err(|error| source.damaged(error))? {
+        let row = row.map_err(|error| source.damaged(error))?;
+        let found = row.get_column_iter().zip(&source.target.columns);
+        let values = found.map(|((_, field), column)| value_of(field, column.kind, source.command));
+        if !rows.write(values)? {
+            return Ok(rows.written());
         }
     }
-    emit(buffer);
-    Ok(rows)
+    Ok(rows.end())
 }
 
-fn check_schema(
-    fields: &[std::sync::Arc<Type>],
-    url: &str,
-    target: &Target,
-    command: &CopyCommand,
-    query_id: i64,
-) -> Result<(), Failure> {
-    let (table, file) = (target.columns.len(), fields.len());
-    if file > table || file < table && !command.fill_record {
-        return Err(spectrum(
-            15_007,
-            &format!(
-                "Unmatched number of columns between table and file. Table columns: {table}, Data columns: {file}, File \
-                 name: {url}"
-            ),
-            query_id,
-        ));
-    }
-    for (field, column) in fields.iter().zip(&target.columns) {
+fn check_schema(fields: &[std::sync::Arc<Type>], source: &Source<'_>) -> Result<(), Failure> {
+    source.check_number_of_columns(fields.len())?;
+    for (field, column) in fields.iter().zip(&source.target.columns) {
         if let Some(why) = decimal_problem(field, column.kind) {
-            let name = field.name();
-            return Err(spectrum(15_001, &format!("File '{url}' column '{name}' {why}"), query_id));
+            let text = format!("File '{}' column '{}' {why}", source.url, field.name());
+            return Err(spectrum(15_001, &text, source.query_id));
         }
-        if is_nested(field) && (column.kind != Kind::Super || !command.serialize_to_json) {
-            return Err(nested_refused(query_id));
+        if is_nested(field) {
+            source.check_nested(column)?;
         }
         if !fits(field, column.kind) {
-            return Err(spectrum(
-                15_007,
-                &format!(
-                    "File '{url}' has an incompatible Parquet schema for column '{}'. Column type: {}, Parquet schema: {}",
-                    column.name,
-                    column.kind.name().to_ascii_uppercase(),
-                    describe(field)
-                ),
-                query_id,
-            ));
+            return Err(source.incompatible(column, &describe(field)));
         }
     }
     Ok(())
@@ -117,16 +65,6 @@ fn logical(field: &Type) -> Option<LogicalType> {
 fn is_nested(field: &Type) -> bool {
     let info = field.get_basic_info();
     !field.is_primitive() || info.has_repetition() && info.repetition() == Repetition::REPEATED
-}
-
-/// What a COPY without SERIALIZETOJSON says to nested columns.
-pub(super) fn nested_refused(query_id: i64) -> Failure {
-    Failure::new("Assert").with_detail(super::source::block(
-        "Assert",
-        1000,
-        "Unreachable - Invalid type: 4000",
-        query_id,
-    ))
 }
 
 /// A decimal is read as it was written: its scale, and where it is bytes their number, must be the column's.
@@ -182,35 +120,14 @@ fn fits(field: &Type, kind: Kind) -> bool {
     }
 }
 
-#[derive(Debug, Clone)]
-pub(super) enum Bad {
-    TooLong { limit: usize, found: usize },
-    Value(String),
-}
-
-impl Bad {
-    /// As the layer that reads columnar files tells it.
-    pub(super) fn told(self, column: &str, row: u64, url: &str, query_id: i64) -> Failure {
-        let text = match self {
-            Self::TooLong { limit, found } => format!(
-                "The length of the data column {column} is longer than the length defined in the table. Table: {limit}, \
-                 Data: {found}, File name: {url}"
-            ),
-            Self::Value(text) => format!("Invalid value for column {column} in row {row}: {text}, File name: {url}"),
-        };
-        spectrum(15_001, &text, query_id)
-    }
-}
-
-fn value_of(field: &Field, kind: Kind, command: &CopyCommand) -> Result<Option<String>, Bad> {
-    let bad = |text: &str| Bad::Value(text.to_owned());
+fn value_of(field: &Field, kind: Kind, command: &CopyCommand) -> Value {
     if kind == Kind::Super && *field != Field::Null {
         let mut text = String::new();
         write_json(field, &mut text)?;
         return Ok(Some(text));
     }
     let moment = |at: Result<jiff::Timestamp, jiff::Error>| {
-        at.map(|at| Some(moment::utc(at, kind == Kind::TimestampTz))).map_err(|error| Bad::Value(error.to_string()))
+        at.map(|at| Some(moment::utc(at, kind == Kind::TimestampTz))).map_err(Bad::value)
     };
     match field {
         Field::Null => Ok(None),
@@ -221,14 +138,12 @@ fn value_of(field: &Field, kind: Kind, command: &CopyCommand) -> Result<Option<S
         Field::TimestampMicros(value) => moment(jiff::Timestamp::from_microsecond(*value)),
         Field::Date(days) => day(*days).map(Some),
         Field::Decimal(number) => {
-            let Kind::Decimal { precision, scale } = kind else { return Err(bad("a decimal")) };
-            value::decimal(&Field::Decimal(number.clone()).to_string(), precision, scale, false)
-                .map(Some)
-                .map_err(|problem| Bad::Value(problem.message))
+            let Kind::Decimal { precision, scale } = kind else { return Err(Bad::value("a decimal")) };
+            columnar::decimal(&Field::Decimal(number.clone()).to_string(), precision, scale)
         }
         Field::Str(text) => characters(text.as_bytes(), kind, command),
         Field::Bytes(bytes) => characters(bytes.data(), kind, command),
-        Field::Group(_) | Field::ListInternal(_) | Field::MapInternal(_) => Err(bad("nested data")),
+        Field::Group(_) | Field::ListInternal(_) | Field::MapInternal(_) => Err(Bad::value("nested data")),
         number => {
             let text = number.to_string();
             if kind == Kind::SmallInt && text.parse::<i16>().is_err() {
@@ -239,20 +154,20 @@ fn value_of(field: &Field, kind: Kind, command: &CopyCommand) -> Result<Option<S
     }
 }
 
-fn day(days: i32) -> Result<String, Bad> {
-    let span = jiff::Span::new().try_days(days).map_err(|error| Bad::Value(error.to_string()))?;
-    let day = jiff::civil::date(1970, 1, 1).checked_add(span).map_err(|error| Bad::Value(error.to_string()))?;
-    Ok(day.to_string())
-}
-
 /// What SERIALIZETOJSON makes of a value: structs and maps become objects, lists arrays, days and moments texts.
 fn write_json(field: &Field, out: &mut String) -> Result<(), Bad> {
-    let at = |at: Result<jiff::Timestamp, jiff::Error>| {
-        at.map(|at| moment::utc(at, false)).map_err(|error| Bad::Value(error.to_string()))
+    let at = |at: Result<jiff::Timestamp, jiff::Error>| at.map(|at| moment::utc(at, false)).map_err(Bad::value);
+    let member = |(name, value): (String, &Field), out: &mut String| {
+        quote(&name, out);
+        out.push(':');
+        write_json(value, out)
     };
     match field {
         Field::Null => out.push_str("null"),
-        Field::Group(row) => write_members(row.get_column_iter().map(|(name, value)| Ok((name.clone(), value))), out)?,
+        Field::Group(row) => {
+            let members = row.get_column_iter().map(|(name, value)| Ok((name.clone(), value)));
+            write_between(['{', '}'], members, out, member)?;
+        }
         Field::MapInternal(map) => {
             let key = |key: &Field| match key {
                 Field::Str(text) => Ok(text.clone()),
@@ -261,18 +176,10 @@ fn write_json(field: &Field, out: &mut String) -> Result<(), Bad> {
                     write_json(other, &mut text).map(|()| text.trim_matches('"').to_owned())
                 }
             };
-            write_members(map.entries().iter().map(|(name, value)| Ok((key(name)?, value))), out)?;
+            let members = map.entries().iter().map(|(name, value)| Ok((key(name)?, value)));
+            write_between(['{', '}'], members, out, member)?;
         }
-        Field::ListInternal(list) => {
-            out.push('[');
-            for (index, element) in list.elements().iter().enumerate() {
-                if index > 0 {
-                    out.push(',');
-                }
-                write_json(element, out)?;
-            }
-            out.push(']');
-        }
+        Field::ListInternal(list) => write_between(['[', ']'], list.elements().iter().map(Ok), out, write_json)?,
         Field::Str(text) => quote(text, out),
         Field::Bytes(bytes) => quote(&String::from_utf8_lossy(bytes.data()), out),
         Field::Date(days) => quote(&day(*days)?, out),
@@ -283,38 +190,4 @@ fn write_json(field: &Field, out: &mut String) -> Result<(), Bad> {
         number => out.push_str(&number.to_string()),
     }
     Ok(())
-}
-
-fn write_members<'f>(
-    members: impl Iterator<Item = Result<(String, &'f Field), Bad>>,
-    out: &mut String,
-) -> Result<(), Bad> {
-    out.push('{');
-    for (index, member) in members.enumerate() {
-        let (name, value) = member?;
-        if index > 0 {
-            out.push(',');
-        }
-        quote(&name, out);
-        out.push(':');
-        write_json(value, out)?;
-    }
-    out.push('}');
-    Ok(())
-}
-
-/// A text as JSON has it.
-pub(super) fn quote(text: &str, out: &mut String) {
-    out.push_str(&serde_json::Value::from(text).to_string());
-}
-
-pub(super) fn characters(bytes: &[u8], kind: Kind, command: &CopyCommand) -> Result<Option<String>, Bad> {
-    value::text(bytes, kind, command).map(|text| Some(text.into_owned())).map_err(|problem| {
-        match (problem.code, kind) {
-            (value::code::TOO_LONG, Kind::Char { bytes: limit } | Kind::Varchar { bytes: limit }) => {
-                Bad::TooLong { limit, found: bytes.len() }
-            }
-            _ => Bad::Value(problem.message),
-        }
-    })
 }

@@ -216,7 +216,7 @@ async fn avro_by_name_in_each_codec() {
 
 const ORC_TABLE: &str = "id bigint, small smallint, n integer, name varchar(9), amount decimal(12,2), day date, at timestamp, ok boolean, f float";
 
-/// Written by ORC's C++ library: run lengths of every kind, a dictionary, moments before 1970.
+/// Written by ORC's C++ library: run lengths of every kind, a dictionary, whole seconds before 1970.
 #[tokio::test]
 async fn orc_of_the_reference_implementation_in_each_compression() {
     for body in [
@@ -230,8 +230,8 @@ async fn orc_of_the_reference_implementation_in_each_compression() {
         assert_eq!(
             rows,
             [
-                ["0", "0", "2000", "NULL", "-5.00", "1969-12-25", "1969-12-31 23:59:00.123456", "true", "0"],
-                ["1", "7", "2037", "beta", "-4.23", "1969-12-26", "1969-12-31 23:59:01.123456", "false", "0.25"],
+                ["0", "0", "2000", "NULL", "-5.00", "1969-12-25", "1969-12-31 23:59:00.0", "true", "0"],
+                ["1", "7", "2037", "beta", "-4.23", "1969-12-26", "1969-12-31 23:59:01.0", "false", "0.25"],
                 ["200", "0", "1000000", "NULL", "149.00", "1970-07-13", "1970-01-01 00:02:20.123456", "true", "50"],
                 ["399", "43", "2003", "alpha", "302.23", "1971-01-28", "1970-01-01 00:05:39.123456", "false", "99.75"],
             ]
@@ -261,7 +261,38 @@ async fn orc_files_that_do_not_fit_are_named() {
     }
     let world = world(ORC_TABLE, "no orc").await;
     assert!(world.error(&copy("FORMAT AS ORC")).await.contains("has an invalid version number"));
+    // Arrow's C++ library writes parts of a second before 1970 as negative ones, which orc-rust 0.9 doesn't read.
+    let world = self::world(ORC_TABLE, include_bytes!("data/cpp_negative_nanos.orc").to_vec()).await;
+    assert!(world.error(&copy("FORMAT AS ORC")).await.contains("File 's3://lake/a' has an invalid version number"));
     assert!(world.error(&copy("FORMAT AS ORC GZIP")).await.contains("GZIP argument is not supported for ORC"));
+}
+
+/// A flipped bit may go unseen: in indexes and statistics, which no COPY reads, or where nothing sums it. What is seen is told by name, and nothing of the file stays.
+#[tokio::test]
+async fn damaged_orc_files_are_named_and_leave_nothing() {
+    let body = include_bytes!("data/cpp_zlib.orc");
+    let world = world(ORC_TABLE, body.to_vec()).await;
+    let cut = (0..8).map(|eighth| body[..body.len() * eighth / 8].to_vec());
+    let flipped = (1..48).map(|place| {
+        let mut body = body.to_vec();
+        let at = body.len() - place * body.len() / 48;
+        body[at] ^= 0x40;
+        body
+    });
+    let mut told = 0;
+    for damaged in cut.chain(flipped) {
+        world.put("s3://lake/a", damaged);
+        world.manifest("s3://control/m.json", &["s3://lake/a"]);
+        let done = world.run(&[&copy("FORMAT AS ORC")]).await;
+        let rows = world.rows("SELECT count(*) FROM t").await;
+        if let Some(error) = done.error() {
+            assert!(error.contains("s3://lake/a"), "{error}");
+            assert_eq!(rows, [["0"]], "{error}");
+            told += 1;
+        }
+        world.must(&["DELETE FROM t"]).await;
+    }
+    assert!(told > 20, "{told} of 55");
 }
 
 const NESTED: &str = "id bigint, profile super, marks super, sizes super, deep super, note super";
