@@ -51,7 +51,8 @@ pub enum Effect<'a> {
     Record(&'a str, bool),
     /// A statement: `submit <last part of its name>`, such as `submit stage`.
     Submit(&'a str),
-    /// An object of the control bucket: `put manifest`, else `put <its name up to the first dash or dot>`.
+    /// An object of the control bucket: `put manifest`, `put lines` of a job, `put booked …` of what book loads, else
+    /// `put <its name up to the first dash or dot>`.
     Put(&'a str),
     /// Any other call, by its own name: `send`, `hide`, `give back`, `dead letter`, `publish`, `alert`, `cancel`.
     Call(&'static str),
@@ -64,11 +65,15 @@ impl fmt::Display for Effect<'_> {
             Self::Record(phase, false) => write!(f, "record {phase}"),
             Self::Record(phase, true) => write!(f, "record {phase} statement"),
             Self::Submit(what) => write!(f, "submit {what}"),
-            Self::Put(key) if key.starts_with("manifest/") => f.write_str("put manifest"),
             Self::Put(key) => {
                 let name = key.rsplit('/').next().unwrap_or(key);
                 let name = name.split(['-', '.']).next().unwrap_or(name);
-                write!(f, "put {name}")
+                match key.split('/').next() {
+                    Some("manifest") if key.starts_with("manifest/book/") => write!(f, "put booked {name}"),
+                    Some("manifest") => f.write_str("put manifest"),
+                    Some("jobs") => f.write_str("put lines"),
+                    _ => write!(f, "put {name}"),
+                }
             }
         }
     }
@@ -89,7 +94,14 @@ impl<'a> Effect<'a> {
                 (CURSORS, Some("ALERT")) if adds("more") => "count alert",
                 (CURSORS, Some("ALERT")) if sets("since") => "open alerts",
                 (CURSORS, Some("ALERT")) => "told alerts",
-                (CURSORS, _) => "cursor",
+                (CURSORS, _) => match first.key.sk.split('#').nth(1) {
+                    Some("look") => "look cursor",
+                    Some("book") => "book cursor",
+                    Some("tidy") => "tidy cursor",
+                    Some("staging") => "staging cursor",
+                    _ => "cursor",
+                },
+                (JOBS, _) if sets("made_at") => "make job",
                 (JOBS, _) => "job",
                 _ if sets("mode") && sets("why") => "halt",
                 _ if sets("mode") => "resume",

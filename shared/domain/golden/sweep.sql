@@ -80,7 +80,7 @@ SET timezone TO 'UTC';
 -- 3
 SELECT CAST(table_name AS varchar(128)) FROM information_schema.tables WHERE table_schema = 'tidemark_staging' ORDER BY 1;
 
----- tidemark/tidy/drop-staging
+---- tidemark/drop-left-over
 -- 1
 SET statement_timeout TO 900000;
 -- 2

@@ -134,6 +134,7 @@ impl Lane {
         self.until_quiet().await?;
         let effects = self.plan.end_trace()?;
         play.go_on().await?;
+        play.judge().await?;
         Seen::of(&self.world, &self.day(), view, &before).await?.is_right(scenario.copies_again())?;
         self.plan.disarm()?;
         Ok(effects)

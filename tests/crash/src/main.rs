@@ -14,6 +14,7 @@ mod plan;
 mod play;
 mod points;
 mod report;
+mod rounds;
 mod scenario;
 mod trial;
 
@@ -47,9 +48,9 @@ const ZOMBIE_TIMEOUT_SECONDS: u32 = 30;
     after_help = "Exits 1 when a point didn't end right. A row a point is told, and written as JSON."
 )]
 struct Arguments {
-    /// Only points that have this in their name, such as `twice`, `late file`, `submit swap`, `stopped`
-    #[arg(long, default_value = "")]
-    only: String,
+    /// Only points that have this in their name, such as `late file`, `submit swap`, `stopped`; more than once: any of them
+    #[arg(long)]
+    only: Vec<String>,
     /// Only tell the effects that scenarios make, and the points that would be tried
     #[arg(long)]
     list: bool,
@@ -103,7 +104,8 @@ async fn crash(arguments: &Arguments) -> Result<bool> {
     let (ordinary, stopped) = points(&traces, &statements(&lanes).await?);
     let chosen = |points: Vec<Point>| {
         let mut points: VecDeque<Point> = points.into();
-        points.retain(|point| format!("{} {point}", point.scenario.name()).contains(&arguments.only));
+        let is_meant = |name: &str| arguments.only.is_empty() || arguments.only.iter().any(|part| name.contains(part));
+        points.retain(|point| is_meant(&format!("{} {point}", point.scenario.name())));
         Mutex::new(points)
     };
     let (ordinary, stopped) = (chosen(ordinary), chosen(stopped));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use tidemark_kit::story::View;
 use tidemark_kit::{Partition, World};
 
@@ -67,6 +67,21 @@ impl Seen {
         }
         Ok(())
     }
+}
+
+/// What must be true once sweep has booked: of each batch in the ledger just as many files are told as it loaded, each once, and
+/// of the partition's newest just those of its inventory.
+pub(crate) async fn books_are_right(world: &World, day: &Partition) -> Result<()> {
+    let differ = "SELECT count(*) FROM tidemark.batches AS b \
+                  LEFT JOIN (SELECT batch_id, count(*) AS files FROM tidemark.files GROUP BY 1) AS f USING (batch_id) \
+                  WHERE b.source_objects <> coalesce(f.files, 0)";
+    let differ = world.count(differ).await?;
+    ensure!(differ == 0, "{differ} batches are booked with more or fewer files than they loaded");
+    let landed = world.landed(day).await?;
+    let newest = landed.last().context("nothing has landed")?;
+    let (booked, listed) = (world.booked(&newest.batch).await?, world.inventory(newest).await?);
+    ensure!(booked == listed.into_iter().collect::<Vec<_>>(), "of {} other files are booked: {booked:?}", newest.batch);
+    Ok(())
 }
 
 /// A few rows of which one side has more than the other.

@@ -38,8 +38,12 @@ pub(crate) struct Play<'a> {
     n: i64,
     /// How long a lock outlasts its worker's time-out.
     lease_margin: Duration,
+    /// When it began, since 1970.
+    pub(crate) began: Duration,
     /// How far those around have got.
-    step: Cell<u32>,
+    pub(crate) step: Cell<u32>,
+    /// Rounds of sweep count that began after this.
+    pub(crate) since: Cell<Duration>,
     /// Whoever holds a lock in Redshift.
     blocker: RefCell<Option<Client>>,
     /// The process that was stopped.
@@ -56,15 +60,15 @@ impl<'a> Play<'a> {
         lease_margin: Duration,
     ) -> Self {
         let (step, blocker, stopped) = (Cell::new(0), RefCell::new(None), Cell::new(0));
-        Self { world, plan, day, scenario, n, lease_margin, step, blocker, stopped }
+        let (began, since) = (now(), Cell::new(now()));
+        Self { world, plan, day, scenario, n, lease_margin, began, step, since, blocker, stopped }
     }
 
     /// What has happened before anything is looked at.
     pub(crate) async fn before(&self) -> Result<()> {
         self.world.alerts_now(Dataset::Orders).await?;
         if self.scenario == Scenario::Woken {
-            // The watermark that it left at the last wake is gone once nothing is unbuilt; and so it moves again.
-            self.world.sweep().await?;
+            self.world.forget_watermark(Dataset::Orders).await?;
         }
         if let Some((moment, effect)) = self.scenario.killed_before() {
             let at = At { effect: effect.to_owned(), number: 1, moment };
@@ -76,7 +80,12 @@ impl<'a> Play<'a> {
         match self.scenario {
             Scenario::Blocked => self.block().await,
             Scenario::Halted => self.world.execute("ALTER TABLE sales.orders RENAME TO orders_away").await,
-            Scenario::Restored => {
+            Scenario::Booked => {
+                self.put_late().await?;
+                self.world.wait_true(&self.day).await?;
+                self.world.wait_quiet(&self.day).await
+            }
+            Scenario::Restored | Scenario::Older | Scenario::ManyOlder => {
                 let backup = self.world.back_up(&self.day).await?;
                 self.put_late().await?;
                 self.world.wait_true(&self.day).await?;
@@ -102,10 +111,13 @@ impl<'a> Play<'a> {
     /// Sets it going.
     pub(crate) async fn begin(&self) -> Result<()> {
         let Self { world, day, .. } = self;
+        self.since.set(now());
         match self.scenario {
             Scenario::Late | Scenario::Halted => self.put_late().await,
             Scenario::Fenced => self.drop_staging().await,
-            Scenario::Woken | Scenario::Blocked => Ok(()),
+            Scenario::Woken | Scenario::Blocked | Scenario::Booked | Scenario::Older => Ok(()),
+            Scenario::ManyOlder => self.lose_others().await,
+            Scenario::LeftOver => self.leave_staging().await,
             Scenario::HandedOff => {
                 world.slow_copy(LONG_COPY_SECONDS).await?;
                 self.put_late().await
@@ -187,15 +199,19 @@ impl<'a> Play<'a> {
                 return if self.quiet().await? { world.probe_now(Dataset::Orders).await } else { Ok(()) };
             }
             (Scenario::Retired, 0) if self.quiet().await? => world.apply(&definitions()).await.map(drop),
-            (Scenario::Unheard, 0) if item.rests() && self.quiet().await? => {
-                world.round_now("look", Dataset::Orders).await?;
-                return world.sweep().await;
-            }
             (Scenario::Backfilled, 0) => world.sweep().await,
+            (scenario, step) if scenario.rounds().is_some_and(|rounds| step < rounds.many) => {
+                if !self.round(item).await? {
+                    return Ok(());
+                }
+                Ok(())
+            }
+            (Scenario::ManyOlder, _) if world.has_open_job(Dataset::Orders).await? => return world.sweep().await,
             _ => return Ok(()),
         };
         done?;
         self.step.set(step + 1);
+        self.since.set(now());
         Ok(())
     }
 
@@ -223,11 +239,12 @@ impl<'a> Play<'a> {
                 Ok(true)
             }
             Scenario::Overtaken => self.quiet().await,
+            Scenario::ManyOlder => Ok(self.step.get() > 0 && !self.world.has_open_job(Dataset::Orders).await?),
             Scenario::ToldTogether => Ok(self.step.get() > 1),
             Scenario::Parked | Scenario::Refused | Scenario::Halted | Scenario::Retired | Scenario::PutOff => {
                 Ok(self.step.get() > 0)
             }
-            _ => Ok(true),
+            scenario => Ok(scenario.rounds().is_none_or(|rounds| self.step.get() >= rounds.many)),
         }
     }
 
@@ -236,7 +253,7 @@ impl<'a> Play<'a> {
         self.scenario != Scenario::PutOff || self.step.get() > 1
     }
 
-    async fn quiet(&self) -> Result<bool> {
+    pub(crate) async fn quiet(&self) -> Result<bool> {
         self.world.is_quiet().await
     }
 

@@ -43,6 +43,14 @@ pub(crate) enum Scenario {
     Unheard,
     /// An operator's backfill: sweep marks what its job names.
     Backfilled,
+    /// A batch has landed: sweep books from which files its rows came.
+    Booked,
+    /// The same restored item, and nothing lands: sweep's tidy finds that the ledger knows more.
+    Older,
+    /// So many partitions are older than the ledger that tidy leaves them to a job.
+    ManyOlder,
+    /// A staging table that is more than a week old: sweep drops it.
+    LeftOver,
     /// A message nobody can read.
     Unreadable,
     /// A worker that another has overtaken goes on.
@@ -51,7 +59,7 @@ pub(crate) enum Scenario {
 
 impl Scenario {
     /// Those of ordinary lanes, in the order in which effects are theirs.
-    pub(crate) const ALL: [Self; 20] = [
+    pub(crate) const ALL: [Self; 24] = [
         Self::Late,
         Self::Fenced,
         Self::HandedOff,
@@ -71,6 +79,10 @@ impl Scenario {
         Self::Restored,
         Self::Unheard,
         Self::Backfilled,
+        Self::Booked,
+        Self::Older,
+        Self::ManyOlder,
+        Self::LeftOver,
         Self::Unreadable,
     ];
 
@@ -95,6 +107,10 @@ impl Scenario {
             Self::Restored => "restored",
             Self::Unheard => "unheard",
             Self::Backfilled => "backfilled",
+            Self::Booked => "booked",
+            Self::Older => "older",
+            Self::ManyOlder => "many older",
+            Self::LeftOver => "left over",
             Self::Unreadable => "unreadable",
             Self::Overtaken => "overtaken",
         }
@@ -122,6 +138,6 @@ impl Scenario {
 
     /// Whether a batch lands from its beginning to its end.
     pub(crate) fn lands(self) -> bool {
-        !matches!(self, Self::Forgotten | Self::Unreadable | Self::Overtaken)
+        !matches!(self, Self::Forgotten | Self::Booked | Self::LeftOver | Self::Unreadable | Self::Overtaken)
     }
 }

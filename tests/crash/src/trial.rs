@@ -34,7 +34,7 @@ pub(crate) async fn of(lane: &Lane, point: &Point) -> Result<Option<Row>> {
     let view = lane.until_right(&play, &before, &mut healing).await?;
     let seconds = healing.seconds();
     let seen = Seen::of(&lane.world, &lane.day(), view, &before).await?;
-    row(lane, point, &before, &seen, &healing, seconds).await.map(Some)
+    row(&play, point, &before, &seen, &healing, seconds).await.map(Some)
 }
 
 /// Kills as often as there are points; whether each was met.
@@ -74,7 +74,7 @@ async fn zombie(lane: &Lane, play: &Play<'_>, point: &Point, at: &At, before: &B
     let after = lane.until_right(play, before, &mut healing).await?;
     ensure!(after.landed == view.landed, "something landed after the zombie went on: {:?}", after.landed);
     let seen = Seen::of(&lane.world, &lane.day(), after, before).await?;
-    row(lane, point, before, &seen, &healing, seconds).await.map(Some)
+    row(play, point, before, &seen, &healing, seconds).await.map(Some)
 }
 
 async fn break_at(lane: &Lane, play: &Play<'_>, name: &str, after: usize, healing: &mut Healing) -> Result<()> {
@@ -118,11 +118,19 @@ async fn break_swap(lane: &Lane, play: &Play<'_>, healing: &mut Healing) -> Resu
 }
 
 /// Holds all that must hold, and tells what recovery did.
-async fn row(lane: &Lane, point: &Point, before: &Before, seen: &Seen, healing: &Healing, seconds: f64) -> Result<Row> {
+async fn row(
+    play: &Play<'_>,
+    point: &Point,
+    before: &Before,
+    seen: &Seen,
+    healing: &Healing,
+    seconds: f64,
+) -> Result<Row> {
     seen.is_right(point.may_copy_again())?;
+    play.judge().await?;
     let new = seen.view.landed.get(before.landed..).unwrap_or_default();
     let recovered = match new.last() {
-        Some(last) => lane.world.recovered_from(&lane.day(), &last.batch).await?,
+        Some(last) => play.world.recovered_from(&play.day, &last.batch).await?,
         None => None,
     };
     if point.ends_before_swap() {
@@ -131,6 +139,7 @@ async fn row(lane: &Lane, point: &Point, before: &Before, seen: &Seen, healing: 
     let takes = seen.view.item.number("fence") - before.fence;
     let same = new.len() == 1 && new[0].fence == before.fence + 1;
     let mut recovery = match (takes, same) {
+        (0, _) if play.scenario.rounds().is_some() => "sweep's round was made once more".to_owned(),
         (0, _) => "nothing to do: no take".to_owned(),
         (1, _) => "nothing to continue: one take in all".to_owned(),
         (takes, true) => format!("continued: take {takes} ended the batch of the first"),

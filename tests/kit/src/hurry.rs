@@ -50,11 +50,23 @@ impl World {
         if_so(update.expression_attribute_values(":now", now())).await
     }
 
-    /// Lets a task of sweep, such as `look`, have its next round now instead of within hours.
-    pub async fn round_now(&self, task: &str, dataset: Dataset) -> Result<()> {
-        let update = self.update_of("SWEEP", &format!("CURSOR#{task}#{}", dataset.name()))?;
+    /// Lets a task of sweep, such as `look`, have its next round now instead of within hours. Without a dataset: a task of the
+    /// whole stack's.
+    pub async fn round_now(&self, task: &str, dataset: Option<Dataset>) -> Result<()> {
+        let update = self.update_of("SWEEP", &cursor(task, dataset))?;
         let update = update.update_expression("SET next_at = :now").condition_expression("next_at > :now");
         if_so(update.expression_attribute_values(":now", now())).await
+    }
+
+    /// When the last round of a task began that came to its end, in milliseconds since 1970; `None`: none has.
+    pub async fn last_round(&self, task: &str, dataset: Option<Dataset>) -> Result<Option<u64>> {
+        Ok(self.item_of("SWEEP", &cursor(task, dataset)).await?.and_then(|cursor| cursor["done_at"].as_u64()))
+    }
+
+    /// Takes a dataset's watermark away, so that the next sweep that sees anything unbuilt writes it.
+    pub async fn forget_watermark(&self, dataset: Dataset) -> Result<()> {
+        let update = self.update_of(&format!("DATASET#{}", dataset.name()), "DEFINITION")?;
+        if_so(update.update_expression("REMOVE watermark").condition_expression("attribute_exists(watermark)")).await
     }
 
     /// Lets the time be over in which alerts of a kind are gathered: what was counted is due to be told, and where nothing was,
@@ -84,6 +96,11 @@ impl World {
         let update = update.key("pk", AttributeValue::S(pk.to_owned()));
         Ok(update.key("sk", AttributeValue::S(sk.to_owned())))
     }
+}
+
+/// The sort key of a task's cursor.
+fn cursor(task: &str, dataset: Option<Dataset>) -> String {
+    dataset.map_or_else(|| format!("CURSOR#{task}"), |dataset| format!("CURSOR#{task}#{}", dataset.name()))
 }
 
 fn now() -> AttributeValue {

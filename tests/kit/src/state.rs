@@ -149,6 +149,12 @@ impl World {
         Ok(windows.iter().filter_map(|window| window["more"].as_u64()).sum())
     }
 
+    /// Whether a job of the dataset has anything left to mark.
+    pub async fn has_open_job(&self, dataset: Dataset) -> Result<bool> {
+        let jobs = self.beginning_so("JOBS", &format!("{}#", dataset.name())).await?;
+        Ok(jobs.iter().any(|job| job["ended_at"].is_null()))
+    }
+
     /// A partition's item as it is now, to be put back later, as a restore from a backup would.
     pub async fn back_up(&self, partition: &Partition) -> Result<Backup> {
         let get = self.dynamodb.get_item().table_name(self.stack.output("TableName")?).consistent_read(true);
@@ -166,11 +172,8 @@ impl World {
 
     /// When the lease of the partition's lock is over, in milliseconds since 1970; `None`: nobody holds it.
     pub async fn lease(&self, partition: &Partition) -> Result<Option<u64>> {
-        let get = self.dynamodb.get_item().table_name(self.stack.output("TableName")?).consistent_read(true);
         let scope = format!("LOCK#{}#{}", partition.dataset.name(), partition.name());
-        let get = get.key("pk", AttributeValue::S(scope)).key("sk", AttributeValue::S("LOCK".to_owned()));
-        let lock = get.send().await.context("cannot read a lock")?.item.as_ref().map(object).transpose()?;
-        Ok(lock.and_then(|lock| lock["lease"].as_u64()))
+        Ok(self.item_of(&scope, "LOCK").await?.and_then(|lock| lock["lease"].as_u64()))
     }
 
     /// Whether the dataset is halted.
@@ -179,10 +182,14 @@ impl World {
     }
 
     async fn stored(&self, dataset: &str, sort_key: &str) -> Result<Option<Value>> {
+        self.item_of(&format!("DATASET#{dataset}"), sort_key).await
+    }
+
+    /// An item of the state table by its keys.
+    pub(crate) async fn item_of(&self, pk: &str, sk: &str) -> Result<Option<Value>> {
         let get = self.dynamodb.get_item().table_name(self.stack.output("TableName")?).consistent_read(true);
-        let get = get.key("pk", AttributeValue::S(format!("DATASET#{dataset}")));
-        let got = get.key("sk", AttributeValue::S(sort_key.to_owned())).send().await;
-        let got = got.with_context(|| format!("cannot read {sort_key} of {dataset}"))?;
+        let get = get.key("pk", AttributeValue::S(pk.to_owned())).key("sk", AttributeValue::S(sk.to_owned()));
+        let got = get.send().await.with_context(|| format!("cannot read {sk} of {pk}"))?;
         got.item.as_ref().map(object).transpose()
     }
 

@@ -98,6 +98,16 @@ impl World {
         Ok(files)
     }
 
+    /// What sweep has booked of a batch: key and `ETag` of each file, in the order of the keys.
+    pub async fn booked(&self, batch: &str) -> Result<Vec<(String, String)>> {
+        let statement = "SELECT key, etag FROM tidemark.files WHERE batch_id = $1";
+        let rows = self.sql.query(statement, &[&batch]).await.context("cannot read which files are booked")?;
+        let booked = rows.iter().map(|row| Ok((row.try_get("key")?, row.try_get("etag")?)));
+        let mut booked: Vec<(String, String)> = booked.collect::<Result<_>>()?;
+        booked.sort_unstable();
+        Ok(booked)
+    }
+
     /// How many COPY statements have loaded a batch's staging table.
     pub async fn copies(&self, batch: &str) -> Result<i64> {
         let statement = "SELECT count(*) FROM redshift_local.load_history WHERE table_name LIKE '%' || $1 || '%'";

@@ -1,14 +1,27 @@
 //! Every failpoint, by the name it has in plans.
 
 /// The names of all effects, in about the order in which a partition meets them.
-pub const NAMES: [&str; 47] = [
+pub const NAMES: [&str; 60] = [
     "mark",
     "replay",
     "send",
     "wake",
     "watermark",
-    "cursor",
+    "put lines",
+    "make job",
     "job",
+    "look cursor",
+    "submit unbooked",
+    "put booked files",
+    "put booked manifest",
+    "submit book",
+    "book cursor",
+    "submit newest",
+    "heal",
+    "tidy cursor",
+    "submit staging-tables",
+    "submit drop-left-over",
+    "staging cursor",
     "open alerts",
     "count alert",
     "told alerts",

@@ -8,7 +8,7 @@ use tidemark_domain::cursor::{Cursor, Task};
 use tidemark_domain::dataset::Head;
 use tidemark_domain::definition::Concurrency;
 use tidemark_domain::id::{DatasetName, Fence, Generation, PartitionId, PartitionName};
-use tidemark_domain::job::{Job, Kind};
+use tidemark_domain::job::{Heal, Job, Kind};
 use tidemark_domain::lock::Scope;
 use tidemark_domain::message::PartitionMessage;
 use tidemark_domain::partition::{Batch, Holds, Parked, PartitionItem, Phase, Statement};
@@ -55,6 +55,8 @@ fn writes() -> Vec<Vec<Update>> {
         json!({ "hash": "d", "epoch": 1, "mode": "active", "concurrency": "table", "since": 0, "by": "somebody" });
     let head: Head = serde_json::from_value(head).unwrap();
     let changes = vec![Change::Set("watermark", "dt=2026-11-01".into())];
+    let heal = Heal { fence: Some(Fence(0)), last: None };
+    let cursor = |task: Task| Cursor::new(now).store(task, Some(&id.dataset).filter(|_| task.is_per_dataset()));
     let watermark = Update { key: Head::key(&id.dataset), conditions: vec![], changes };
     vec![
         vec![writes::mark(&id, 0, now)],
@@ -65,11 +67,16 @@ fn writes() -> Vec<Vec<Update>> {
         vec![head.claim_probe(&id.dataset, now)],
         vec![Head::resume(&id.dataset, "somebody", now)],
         vec![watermark],
+        vec![job.store()],
         vec![job.advance(1, None, now)],
+        vec![writes::heal(&id, Some(&item), &heal, now)],
         vec![alerts.open(&id.partition, now)],
         vec![alerts.count("text")],
         vec![gathered.told(now)],
-        vec![Cursor::new(now).store(Task::Look, Some(&id.dataset))],
+        vec![cursor(Task::Look)],
+        vec![cursor(Task::Book)],
+        vec![cursor(Task::Tidy)],
+        vec![cursor(Task::Staging)],
         vec![writes::take(&id, &item, &listing, false, now), scope.acquire("holder", now, now)],
         record(Phase::Fencing),
         vec![writes::record_look(&id, &taken, &listing, None)],
@@ -99,10 +106,12 @@ async fn other_effects(ports: &Ports) {
         let _ = ports.queue.give_back("receipt", after).await;
     }
     let _ = ports.queue.dead_letter("body", "reason").await;
-    for key in ["index.json", "progress.json"] {
-        ports.objects.put("control", &format!("inventory/orders/{key}"), Bytes::new()).await.unwrap();
+    let whole = ["inventory/orders/index.json", "inventory/orders/progress.json", "manifest/book/id/manifest.json"];
+    for key in whole.into_iter().chain(["jobs/id/part-000000.jsonl"]) {
+        ports.objects.put("control", key, Bytes::new()).await.unwrap();
     }
-    for key in ["inventory/orders/part-000000.jsonl", "manifest/orders/manifest.json"] {
+    let in_parts = ["inventory/orders/part-000000.jsonl", "manifest/orders/manifest.json"];
+    for key in in_parts.into_iter().chain(["manifest/book/id/files.jsonl"]) {
         ports.objects.upload("control", key).await.unwrap().finish().await.unwrap();
     }
     for what in NAMES.iter().filter_map(|name| name.strip_prefix("submit ")) {

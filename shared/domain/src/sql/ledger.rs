@@ -199,7 +199,7 @@ pub fn drop_staging(batches: &[BatchId]) -> Result<Batch, SqlError> {
     for batch in batches {
         statements.push(format!("DROP TABLE IF EXISTS {}", identifier::staging(*batch)?));
     }
-    Batch::new("tidemark/tidy/drop-staging", statements)
+    Batch::new("tidemark/drop-left-over", statements)
 }
 
 fn ask(what: &str, sql: String) -> Result<Batch, SqlError> {
