@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tidemark_domain::cursor::Task;
 use tidemark_domain::sql::rows::Field;
-use tidemark_engine::memory::{Fault, Pace, Plan};
+use tidemark_engine::memory::{Pace, Plan};
 use tidemark_engine::ports::Objects as _;
 
 use super::sweep::{cursor, day, sweep};
@@ -94,34 +94,6 @@ async fn a_load_that_outlives_its_sweep_is_followed_by_the_next() {
     }
     assert_eq!((world.submitted("tidemark/book"), world.warehouse.files().len()), (1, 5));
     assert_eq!(cursor(&world, Task::Book).began_at, None, "the round came to its end");
-}
-
-#[tokio::test]
-async fn whatever_happens_at_any_step_of_it_each_file_is_booked_once() {
-    let steps = {
-        let mut world = lake().await;
-        sweep(&world).await;
-        world.clock.advance(Duration::from_mins(61));
-        world.plan = Plan::quiet();
-        world.sweep().await;
-        assert_eq!(world.warehouse.files().len(), 5);
-        world.plan.steps()
-    };
-    assert!(steps.iter().any(|step| step.call == "objects.upload"), "{steps:?}");
-    for step in &steps {
-        for fault in Fault::ALL {
-            let mut world = lake().await;
-            sweep(&world).await;
-            world.clock.advance(Duration::from_mins(61));
-            world.plan = Plan::at(step.number, fault);
-            world.sweep().await;
-            world.plan = Plan::quiet();
-            hours(&world, 2).await;
-            let context = format!("{fault:?} at {step:?}");
-            assert_eq!(booked(&world).keys().cloned().collect::<BTreeSet<_>>(), committed(&world), "{context}");
-            assert_eq!(world.warehouse.files().len(), 5, "{context}");
-        }
-    }
 }
 
 /// One batch whose inventory is gone keeps no other from being booked, and is booked once it is back.

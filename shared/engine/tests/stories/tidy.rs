@@ -1,13 +1,11 @@
 //! Tidy: a warehouse restored from a snapshot and a table restored from a backup heal, and people are told once.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tidemark_domain::id::BatchId;
 use tidemark_domain::job::Kind;
 use tidemark_domain::partition::PartitionItem;
-use tidemark_domain::update::{Item, Key};
-use tidemark_engine::memory::{Fault, Pace, Plan};
+use tidemark_engine::memory::Pace;
 use tidemark_engine::ports::Clock as _;
 
 use super::sweep::{all_jobs, day, sweep};
@@ -21,10 +19,6 @@ async fn tomorrow(world: &mut World) {
         sweep(world).await;
         world.rest("tidied").await;
     }
-}
-
-fn partitions(world: &World) -> BTreeMap<Key, Item> {
-    world.state.items().into_iter().filter(|(key, _)| key.sk.starts_with("PARTITION#")).collect()
 }
 
 fn told(world: &World) -> Vec<String> {
@@ -60,7 +54,7 @@ async fn a_warehouse_restored_from_a_snapshot_heals_and_one_mail_tells() {
     let mut world = before(3).await;
     let snapshot = world.warehouse.backup();
     after(&mut world, 3).await;
-    world.warehouse.restore(&snapshot);
+    world.restore_warehouse(&snapshot);
     tomorrow(&mut world).await;
     assert_healed(&world, "the warehouse was restored").await;
     assert_eq!(told(&world), ["restored: orders is rebuilt"]);
@@ -73,14 +67,9 @@ async fn a_warehouse_restored_from_a_snapshot_heals_and_one_mail_tells() {
 #[tokio::test]
 async fn a_state_table_restored_from_a_backup_heals_and_one_mail_tells() {
     let mut world = before(3).await;
-    let backup = partitions(&world);
+    let backup = world.partition_items();
     after(&mut world, 3).await;
-    for key in partitions(&world).into_keys() {
-        match backup.get(&key) {
-            Some(item) => world.state.put(key, item.clone()),
-            None => world.state.remove(&key),
-        }
-    }
+    world.restore_partitions(&backup);
     tomorrow(&mut world).await;
     assert_healed(&world, "the state table was restored").await;
     assert_eq!(told(&world), ["restored: orders is rebuilt"]);
@@ -94,7 +83,7 @@ async fn more_than_fifty_that_differ_are_left_to_a_job() {
     let mut world = before(70).await;
     let snapshot = world.warehouse.backup();
     after(&mut world, 70).await;
-    world.warehouse.restore(&snapshot);
+    world.restore_warehouse(&snapshot);
     sweep(&world).await;
     world.clock.advance(Duration::from_hours(25));
     sweep(&world).await;
@@ -107,35 +96,6 @@ async fn more_than_fifty_that_differ_are_left_to_a_job() {
     world.rest("").await;
     assert_healed(&world, "all were healed").await;
     assert_eq!(told(&world).len(), 1);
-}
-
-#[tokio::test]
-async fn whatever_happens_at_any_step_of_it_all_heal() {
-    let restored = async || {
-        let mut world = before(2).await;
-        let snapshot = world.warehouse.backup();
-        after(&mut world, 2).await;
-        world.warehouse.restore(&snapshot);
-        sweep(&world).await;
-        world.clock.advance(Duration::from_hours(25));
-        world
-    };
-    let mut world = restored().await;
-    world.plan = Plan::quiet();
-    world.sweep().await;
-    let steps = world.plan.steps();
-    for step in &steps {
-        for fault in Fault::ALL {
-            let mut world = restored().await;
-            world.plan = Plan::at(step.number, fault);
-            world.sweep().await;
-            world.plan = Plan::quiet();
-            tomorrow(&mut world).await;
-            let context = format!("{fault:?} at {step:?}");
-            assert_healed(&world, &context).await;
-            assert!((1..=2).contains(&told(&world).len()), "{context}: {:?}", told(&world));
-        }
-    }
 }
 
 #[tokio::test]
@@ -157,7 +117,7 @@ async fn a_partition_that_cannot_be_read_does_not_stop_the_others() {
     let mut world = before(3).await;
     let snapshot = world.warehouse.backup();
     after(&mut world, 3).await;
-    world.warehouse.restore(&snapshot);
+    world.restore_warehouse(&snapshot);
     let bad = PartitionItem::key(&world.id(&day(0)));
     let item = world.state.item(&bad).unwrap();
     world.state.put(bad.clone(), [("marked".to_owned(), "not a number".into())].into());

@@ -14,10 +14,10 @@ use tidemark_domain::partition::PartitionItem;
 use tidemark_domain::route::Catalog;
 use tidemark_domain::sql::rebuild::CopyRole;
 use tidemark_domain::sql::rows::Field;
-use tidemark_domain::update::Item;
+use tidemark_domain::update::{Item, Key};
 use tidemark_engine::mark::{CatalogCache, EventMessage};
 use tidemark_engine::memory::{
-    Delivery, Faulty, ManualClock, MemoryAnnouncer, MemoryObjects, MemoryQueue, MemoryState, MemoryTelemetry,
+    Backup, Delivery, Faulty, ManualClock, MemoryAnnouncer, MemoryObjects, MemoryQueue, MemoryState, MemoryTelemetry,
     MemoryWarehouse, ObjectChange, Plan,
 };
 use tidemark_engine::ports::{Clock as _, Index, Objects as _, StateStore as _};
@@ -63,6 +63,8 @@ pub(crate) struct World {
     /// The events queue.
     pub(crate) events: VecDeque<String>,
     pub(crate) plan: Plan,
+    /// Batches that a restore of the warehouse took away, though they had been told.
+    pub(crate) lost: BTreeSet<String>,
 }
 
 impl World {
@@ -78,6 +80,7 @@ impl World {
             telemetry: MemoryTelemetry::default(),
             events: VecDeque::new(),
             plan: Plan::quiet(),
+            lost: BTreeSet::new(),
             clock,
             objects,
             definition,
@@ -222,6 +225,33 @@ impl World {
         self.queue.put(&body.to_string(), "by hand");
     }
 
+    /// The warehouse is restored from a snapshot.
+    pub(crate) fn restore_warehouse(&mut self, snapshot: &Backup) {
+        let before = self.batches();
+        self.warehouse.restore(snapshot);
+        self.lost.extend(before.difference(&self.batches()).cloned());
+    }
+
+    /// The partition items, as a backup of the state table has them.
+    pub(crate) fn partition_items(&self) -> BTreeMap<Key, Item> {
+        self.state.items().into_iter().filter(|(key, _)| key.sk.starts_with("PARTITION#")).collect()
+    }
+
+    /// The partition items are restored from a backup; what wasn't there then is gone.
+    pub(crate) fn restore_partitions(&self, backup: &BTreeMap<Key, Item>) {
+        for key in self.partition_items().into_keys() {
+            match backup.get(&key) {
+                Some(item) => self.state.put(key, item.clone()),
+                None => self.state.remove(&key),
+            }
+        }
+    }
+
+    /// The batches of the ledger.
+    fn batches(&self) -> BTreeSet<String> {
+        self.warehouse.ledger().iter().map(|row| text(row, "batch_id")).collect()
+    }
+
     /// The dataset's head.
     pub(crate) fn head(&self) -> Head {
         Head::from_item(&self.state.item(&Head::key(&self.definition.name)).unwrap()).unwrap()
@@ -336,15 +366,11 @@ impl World {
     /// I2, I4, I5: a batch once, a fence once, `last` the newest; each committed batch was told.
     pub(crate) fn assert_ledger(&self, context: &str) {
         let ledger = self.warehouse.ledger();
-        let text = |row: &BTreeMap<String, Field>, column: &str| match &row[column] {
-            Field::Text(text) => text.clone(),
-            other => panic!("{column}: {other:?}"),
-        };
         let number = |row: &BTreeMap<String, Field>, column: &str| match row[column] {
             Field::Long(number) => number,
             ref other => panic!("{column}: {other:?}"),
         };
-        let batches: BTreeSet<String> = ledger.iter().map(|row| text(row, "batch_id")).collect();
+        let batches = self.batches();
         assert_eq!(batches.len(), ledger.len(), "I5, a batch is in the ledger once: {context}");
         let fences: BTreeSet<_> =
             ledger.iter().map(|row| (text(row, "partition_name"), number(row, "fence"))).collect();
@@ -355,6 +381,7 @@ impl World {
             .iter()
             .filter(|event| event.detail_type == "Partition Rebuilt")
             .filter_map(|event| Some(event.detail["batch"].as_str()?.to_owned()))
+            .filter(|batch| !self.lost.contains(batch))
             .collect();
         assert_eq!(told, batches, "each committed batch was told, and no other: {context}");
         for (partition, item) in self.items() {
@@ -363,6 +390,13 @@ impl World {
             let last = item.last.map(|last| last.batch.to_string());
             assert_eq!(last, newest, "I4, `last` of {partition} is the newest ledger row: {context}");
         }
+    }
+}
+
+fn text(row: &BTreeMap<String, Field>, column: &str) -> String {
+    match &row[column] {
+        Field::Text(text) => text.clone(),
+        other => panic!("{column}: {other:?}"),
     }
 }
 
