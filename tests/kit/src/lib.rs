@@ -6,6 +6,7 @@
 //! - [`world`]: a stack of one's own in the one cloud of the process, the operator's command;
 //! - [`faults`], [`hurry`], [`wake`]: what goes wrong on purpose, and what takes hours, cut short;
 //! - [`dataset`], [`orders`], [`files`]: what is put into S3;
+//! - [`grants`]: what the database user of the product is given;
 //! - [`producers`]: jobs and services that write lakes, each as its calls of S3;
 //! - [`source`], [`state`], [`target`]: what is seen of S3, of table and queues, of Redshift;
 //! - [`story`]: waiting for what must become true, and everything that helps when it doesn't.
@@ -13,6 +14,7 @@
 pub mod dataset;
 pub mod faults;
 pub mod files;
+pub mod grants;
 pub mod hurry;
 pub mod orders;
 pub mod producers;

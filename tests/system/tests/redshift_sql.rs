@@ -2,6 +2,9 @@
 //!
 //! What holds here holds by what the statements do, not by who sends them when: no lock, no state table, no worker.
 
+#[path = "redshift_sql/grants.rs"]
+mod grants;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, mpsc};
 use std::time::Duration;
@@ -220,87 +223,6 @@ impl World {
         let staged_at = "2026-11-02T03:04:05.678Z".parse()?;
         Ok(Verified { staged_rows: rows, rejected_rows: 1, duplicate_rows: 2, staged_at })
     }
-}
-
-/// What the database user does, from `init` to a swap; the first error.
-async fn from_init_to_swap(world: &World, fence: u64) -> Result<Option<String>> {
-    let partition = world.day(1)?;
-    let request = world.request(&partition, new_batch(), fence);
-    let staged_at = "2026-11-02T03:04:05.678Z".parse()?;
-    let verified = Verified { staged_rows: 1, rejected_rows: 0, duplicate_rows: 0, staged_at };
-    let row = format!(
-        "INSERT INTO {} (id, dt, said) VALUES (1, DATE '2026-11-01', 'x')",
-        identifier::staging(request.batch)?
-    );
-    for batch in [
-        install::install()?,
-        install::install_target(&world.definition.target)?,
-        world.own("prod", 3, false)?,
-        rebuild::stage(&request, None)?.batch,
-        Batch::new("rows", vec![row])?,
-        lookup::recount(&request)?,
-        swap(&request, &verified)?,
-        lookup::drop_staging(&request)?,
-    ] {
-        let execution = world.run(&batch).await?;
-        if execution.status != ExecutionStatus::Finished {
-            return Ok(Some(format!("{}: {:?}", batch.name(), execution.first_error())));
-        }
-    }
-    Ok(None)
-}
-
-/// `grants.sql` for the user `granted`, as PostgreSQL reads it: it knows no PASSWORD DISABLE.
-fn grants(database: &str) -> Vec<String> {
-    let text = include_str!("../../../infra/redshift/grants.sql");
-    let lines = text.lines().map(|line| line.split("--").next().unwrap_or_default());
-    let text = lines.collect::<Vec<_>>().join("\n");
-    let text = text.replace("USER tidemark PASSWORD DISABLE", "USER granted").replace("TO tidemark;", "TO granted;");
-    let text = text.replace("DATABASE dev ", &format!("DATABASE {database} "));
-    let text = text.replace("sales.orders", "web.events").replace("SCHEMA sales ", "SCHEMA web ");
-    text.split(';').map(|sql| sql.trim().to_owned()).filter(|sql| !sql.is_empty()).collect()
-}
-
-/// A user with the grants of `infra/redshift/grants.sql` gets from `init` to a swap; with any one fewer, it doesn't.
-#[tokio::test]
-async fn each_grant_is_needed_and_together_they_suffice() -> Result<()> {
-    let database = "grants";
-    let servers = servers()?;
-    let world = World::bare(&servers.snapshot, database, "").await?;
-    let (admin, connection) =
-        tokio_postgres::connect(&servers.postgres.conninfo(database), tokio_postgres::NoTls).await?;
-    tokio::spawn(connection);
-    // PostgreSQL gives these to everybody; without this, their grants would show nothing.
-    admin
-        .batch_execute(&format!(
-            "REVOKE ALL ON DATABASE {database} FROM PUBLIC; REVOKE ALL ON LANGUAGE plpgsql FROM PUBLIC"
-        ))
-        .await?;
-    let statements = grants(database);
-    admin.batch_execute(&statements.join(";")).await?;
-    // From here on, each session of the Data API in this database has that user's rights.
-    admin.batch_execute(&format!("ALTER ROLE tidemark IN DATABASE {database} SET role = 'granted'")).await?;
-    assert_eq!(world.number("SELECT count(*) FROM pg_user WHERE usename = current_user AND NOT usesuper").await?, 1);
-
-    let mut fence = 0;
-    let mut revoked = Vec::new();
-    for grant in statements.iter().filter_map(|sql| sql.strip_prefix("GRANT ")) {
-        let (privileges, on) = grant.split_once(" ON ").context("GRANT … ON …")?;
-        let (object, user) = on.split_once(" TO ").context("ON … TO …")?;
-        for privilege in privileges.split(", ") {
-            fence += 1;
-            admin.batch_execute(&format!("REVOKE {privilege} ON {object} FROM {user}")).await?;
-            let error = from_init_to_swap(&world, fence).await?;
-            let error = error.with_context(|| format!("works without {privilege} on {object}"))?;
-            assert!(error.contains("permission denied"), "without {privilege} on {object}: {error}");
-            admin.batch_execute(&format!("GRANT {privilege} ON {object} TO {user}")).await?;
-            revoked.push(privilege);
-        }
-    }
-    assert_eq!(revoked, ["CREATE", "TEMP", "USAGE", "USAGE", "SELECT", "INSERT", "DELETE"]);
-    assert_eq!(from_init_to_swap(&world, fence + 1).await?, None);
-    assert_eq!(world.number("SELECT count(*) FROM web.events").await?, 1);
-    Ok(())
 }
 
 fn uuid() -> String {

@@ -10,6 +10,7 @@ mod doctor;
 mod emptied;
 mod faults;
 mod formats;
+mod grants;
 mod guards;
 mod hostile_keys;
 mod lock_scope;
