@@ -59,7 +59,7 @@ async fn read(cloud: &Cloud, job: &Job) -> Result<Job, Failure> {
 
 async fn names(cloud: &Cloud, job: &Job, index: Index) -> Result<BTreeSet<PartitionName>, Failure> {
     let ever = Timestamp::UNIX_EPOCH..=Timestamp::MAX;
-    let entries = cloud.ports.state.query(index, &job.dataset, ever, AT_MOST).await.map_err(unavailable)?;
+    let entries = cloud.ports.state.query(index, Some(&job.dataset), ever, AT_MOST).await.map_err(unavailable)?;
     Ok(entries.into_iter().map(|entry| entry.id.partition).collect())
 }
 
@@ -74,7 +74,8 @@ fn bar(job: &Job, waiting: usize) -> String {
 
 async fn ended(cloud: &Cloud, job: &Job, json: bool) -> Result<Outcome, Failure> {
     let since = job.made_at..=Timestamp::MAX;
-    let entries = cloud.ports.state.query(Index::Parked, &job.dataset, since, AT_MOST).await.map_err(unavailable)?;
+    let entries =
+        cloud.ports.state.query(Index::Parked, Some(&job.dataset), since, AT_MOST).await.map_err(unavailable)?;
     let parked: BTreeSet<PartitionName> = entries.into_iter().map(|entry| entry.id.partition).collect();
     let mut of_job: Vec<PartitionName> = Vec::new();
     let mut n = 0;

@@ -191,35 +191,20 @@ impl StateStore for StateTable {
     async fn query(
         &self,
         index: Index,
-        dataset: &DatasetName,
+        dataset: Option<&DatasetName>,
         within: RangeInclusive<Timestamp>,
         limit: usize,
     ) -> Result<Vec<DueEntry>, StateError> {
-        let (name, hash, range) = match index {
-            Index::Due => ("due", "work", "due_at"),
-            Index::Parked => ("parked", "parked_work", "parked_since"),
-        };
         let mut entries = Vec::new();
         let mut start = None;
         while entries.len() < limit {
-            let answer = self
-                .client
-                .query()
-                .table_name(&self.table)
-                .index_name(name)
-                .key_condition_expression("#0 = :0 AND #1 BETWEEN :1 AND :2")
-                .expression_attribute_names("#0", hash)
-                .expression_attribute_names("#1", range)
-                .expression_attribute_values(":0", AttributeValue::S(dataset.to_string()))
-                .expression_attribute_values(":1", AttributeValue::N(within.start().as_millisecond().to_string()))
-                .expression_attribute_values(":2", AttributeValue::N(within.end().as_millisecond().to_string()))
-                .limit(i32::try_from(limit - entries.len()).unwrap_or(i32::MAX))
-                .set_exclusive_start_key(start)
-                .send()
-                .await
-                .map_err(|e| Fault::of("Query", &e))?;
-            entries.extend(answer.items().iter().filter_map(|item| entry(item, range)));
-            start = answer.last_evaluated_key().cloned();
+            let most = i32::try_from(limit - entries.len()).unwrap_or(i32::MAX);
+            let (page, next) = match dataset {
+                Some(dataset) => self.of_index(index, dataset, &within, most, start).await?,
+                None => self.whole_index(index, &within, most, start).await?,
+            };
+            entries.extend(page.iter().filter_map(|item| entry(item, keys_of(index).1)));
+            start = next;
             if start.is_none() {
                 break;
             }
@@ -255,7 +240,73 @@ impl StateStore for StateTable {
     }
 }
 
+/// The attributes that are an index's keys: whose entry it is, and its time.
+fn keys_of(index: Index) -> (&'static str, &'static str) {
+    match index {
+        Index::Due => ("work", "due_at"),
+        Index::Parked => ("parked_work", "parked_since"),
+    }
+}
+
+fn name_of(index: Index) -> &'static str {
+    match index {
+        Index::Due => "due",
+        Index::Parked => "parked",
+    }
+}
+
+fn time(time: &Timestamp) -> AttributeValue {
+    AttributeValue::N(time.as_millisecond().to_string())
+}
+
+/// Items, and where the next page begins.
+type IndexPage = (Vec<Attributes>, Option<Attributes>);
+
 impl StateTable {
+    /// A page of a dataset's entries.
+    async fn of_index(
+        &self,
+        index: Index,
+        dataset: &DatasetName,
+        within: &RangeInclusive<Timestamp>,
+        limit: i32,
+        start: Option<Attributes>,
+    ) -> Result<IndexPage, StateError> {
+        let (hash, range) = keys_of(index);
+        let query = self.client.query().table_name(&self.table).index_name(name_of(index));
+        let query = query
+            .key_condition_expression("#0 = :0 AND #1 BETWEEN :1 AND :2")
+            .expression_attribute_names("#0", hash)
+            .expression_attribute_names("#1", range)
+            .expression_attribute_values(":0", AttributeValue::S(dataset.to_string()))
+            .expression_attribute_values(":1", time(within.start()))
+            .expression_attribute_values(":2", time(within.end()))
+            .limit(limit)
+            .set_exclusive_start_key(start);
+        let answer = query.send().await.map_err(|e| Fault::of("Query", &e))?;
+        Ok((answer.items().to_vec(), answer.last_evaluated_key().cloned()))
+    }
+
+    /// A page of all datasets' entries. A scan of one segment gives the entries of a key in the order of their times.
+    async fn whole_index(
+        &self,
+        index: Index,
+        within: &RangeInclusive<Timestamp>,
+        limit: i32,
+        start: Option<Attributes>,
+    ) -> Result<IndexPage, StateError> {
+        let scan = self.client.scan().table_name(&self.table).index_name(name_of(index));
+        let scan = scan
+            .filter_expression("#1 BETWEEN :1 AND :2")
+            .expression_attribute_names("#1", keys_of(index).1)
+            .expression_attribute_values(":1", time(within.start()))
+            .expression_attribute_values(":2", time(within.end()))
+            .limit(limit)
+            .set_exclusive_start_key(start);
+        let answer = scan.send().await.map_err(|e| Fault::of("Scan", &e))?;
+        Ok((answer.items().to_vec(), answer.last_evaluated_key().cloned()))
+    }
+
     /// Items of a partition key, by the bytes of their sort keys.
     async fn sorted(
         &self,

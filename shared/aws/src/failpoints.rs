@@ -244,7 +244,7 @@ impl StateStore for Pointed<dyn StateStore> {
     async fn query(
         &self,
         index: Index,
-        dataset: &DatasetName,
+        dataset: Option<&DatasetName>,
         within: RangeInclusive<Timestamp>,
         limit: usize,
     ) -> Result<Vec<DueEntry>, StateError> {

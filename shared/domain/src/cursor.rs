@@ -46,11 +46,20 @@ impl Task {
         }
     }
 
-    /// From the beginning of a round to that of the next.
-    pub fn period(self) -> SignedDuration {
+    /// Whether it asks Redshift, which a workgroup that sleeps is woken for.
+    pub fn asks_redshift(self) -> bool {
+        !matches!(self, Self::Look)
+    }
+
+    /// When the round after one that began then is due.
+    ///
+    /// What asks Redshift is due for all datasets at the same moment: book at the full hour, the daily ones at 3 in the morning,
+    /// UTC. So a warehouse that sleeps is woken for all of them at once.
+    pub fn next(self, began: Timestamp) -> Timestamp {
         match self {
-            Self::Look | Self::Book => SignedDuration::from_hours(1),
-            Self::Tidy | Self::Staging => SignedDuration::from_hours(24),
+            Self::Look => began + HOUR,
+            Self::Book => after(began, HOUR, SignedDuration::ZERO),
+            Self::Tidy | Self::Staging => after(began, HOUR * 24, HOUR * 3),
         }
     }
 
@@ -59,14 +68,25 @@ impl Task {
         matches!(self, Self::Look | Self::Tidy)
     }
 
-    /// When a cursor that isn't there yet is first due: within an hour, by the dataset's name, so that five hundred datasets
-    /// don't all want the same minute, and a warehouse that sleeps is woken for all of them once.
+    /// When a cursor that isn't there yet is first due. Looks are spread over the hour by the dataset's name, so that those of
+    /// five hundred don't all want the same minute.
     pub fn first_due(self, dataset: Option<&DatasetName>, now: Timestamp) -> Timestamp {
+        if self.asks_redshift() {
+            return self.next(now);
+        }
         let hash = Sha256::digest(dataset.map_or("", DatasetName::as_str));
         let share = i64::from(u16::from_be_bytes([hash[0], hash[1]]));
-        let spread = self.period().as_secs().min(3_600);
-        now + SignedDuration::from_secs(spread * share / i64::from(u16::MAX))
+        now + SignedDuration::from_secs(HOUR.as_secs() * share / i64::from(u16::MAX))
     }
+}
+
+const HOUR: SignedDuration = SignedDuration::from_hours(1);
+
+/// The first moment after `time` that lies `offset` after a whole number of periods, counted from 1 January 1970, UTC.
+fn after(time: Timestamp, period: SignedDuration, offset: SignedDuration) -> Timestamp {
+    let (period, offset) = (period.as_secs().max(1), offset.as_secs());
+    let periods = (time.as_second() - offset).div_euclid(period) + 1;
+    Timestamp::from_second(periods * period + offset).unwrap_or(Timestamp::MAX)
 }
 
 /// Where a task stands.
@@ -146,7 +166,13 @@ impl Cursor {
     #[must_use]
     pub fn finished(&self, task: Task, now: Timestamp) -> Self {
         let began = self.began_at.unwrap_or(now);
-        Self { done_at: Some(began), ..Self::new((began + task.period()).max(now)) }
+        Self { done_at: Some(began), ..Self::new(task.next(began).max(now)) }
+    }
+
+    /// There was nothing to be done, and nobody was asked: the last round that came to its end stays the last.
+    #[must_use]
+    pub fn passed_over(&self, task: Task, now: Timestamp) -> Self {
+        Self { done_at: self.done_at, ..Self::new(task.next(now)) }
     }
 
     /// The round failed, and goes on where it stood.
@@ -208,13 +234,33 @@ mod tests {
     }
 
     #[test]
-    fn first_rounds_are_spread_over_the_period() {
+    fn a_warehouse_that_sleeps_is_woken_for_all_datasets_at_once() {
+        let (orders, clicks) = (DatasetName::new("orders").unwrap(), DatasetName::new("clicks").unwrap());
+        let now: Timestamp = "2026-11-30T02:59:59.5Z".parse().unwrap();
+        let three = "2026-11-30T03:00:00Z".parse().unwrap();
+        let dues = [
+            Task::Book.first_due(None, now),
+            Task::Staging.first_due(None, now),
+            Task::Tidy.first_due(Some(&orders), now),
+            Task::Tidy.first_due(Some(&clicks), now),
+        ];
+        assert_eq!(dues, [three; 4]);
+        assert_eq!(Task::Tidy.next(three).to_string(), "2026-12-01T03:00:00Z", "of the round that began then");
+        let late = Cursor::new(three).entered("2026-11-30T03:07:00Z".parse().unwrap());
+        assert_eq!(late.finished(Task::Tidy, late.began_at.unwrap()).next_at.to_string(), "2026-12-01T03:00:00Z");
+        assert_eq!(late.finished(Task::Book, late.began_at.unwrap()).next_at.to_string(), "2026-11-30T04:00:00Z");
+    }
+
+    #[test]
+    fn a_round_that_was_passed_over_leaves_the_last_one_the_last() {
+        let asked = Cursor::new(at(0)).entered(at(10)).finished(Task::Book, at(20));
+        let passed = asked.entered(at(3_600)).passed_over(Task::Book, at(3_601));
+        assert_eq!(passed, Cursor { next_at: at(7_200), ..asked });
+    }
+
+    #[test]
+    fn first_looks_are_spread_over_the_hour() {
         let due = |n: u32| Task::Look.first_due(Some(&DatasetName::new(format!("d{n}")).unwrap()), at(0)).as_second();
-        let tidy = Task::Tidy.first_due(Some(&DatasetName::new("d1").unwrap()), at(0)).as_second();
-        assert!(
-            (0..=3_600).contains(&tidy),
-            "all are tidied within the same hour of a day, so that a warehouse sleeps in the others"
-        );
         let dues: Vec<i64> = (0..500).map(due).collect();
         assert!(dues.iter().all(|due| (0..=3_600).contains(due)));
         for minute in 0..60 {

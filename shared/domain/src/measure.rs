@@ -303,27 +303,19 @@ pub fn take(
     seen: &Observed,
     now: Timestamp,
 ) -> (Summary, Vec<Measure>) {
-    let listed = batch.listed.as_ref();
     let counts = seen.staged.as_ref().map(|(counts, _)| counts.staged_rows);
     let committed = seen.status == "committed";
     let swap = batch.statement.as_ref().filter(|_| batch.phase == Phase::Swapping);
+    let so_far = of_batch(id, batch, seen.status, seen.found);
     let summary = Summary {
         // A worker that couldn't leave in order, or was overtaken, ended nothing.
         message: if seen.ended && !["overtaken", "failed"].contains(&seen.status) { BATCH_ENDED } else { TAKE_ENDED },
-        id: id.clone(),
-        batch: batch.id.to_string(),
-        generation: batch.covers.0,
-        fence: batch.fence.0,
-        phase: batch.phase.as_str(),
-        status: seen.status,
-        recovered_from: seen.found,
-        source_objects: listed.map(|listed| listed.objects),
-        source_rows: listed.and_then(|listed| listed.rows),
-        staged_rows: counts.or(batch.verified.as_ref().map(|verified| verified.staged_rows)),
+        staged_rows: counts.or(so_far.staged_rows),
         target_rows: seen.target_rows,
         merge_started_at: swap.map(|statement| statement.submitted_at),
         merge_ended_at: seen.swap.map(|(_, to)| to).or(committed.then_some(now)),
         lookback_seconds: definition.lookback.as_ref().map(Duration::as_secs),
+        ..so_far
     };
     let mut measures = outcome(batch, seen, now);
     measures.extend(quality(batch, seen));
@@ -336,6 +328,11 @@ pub fn take(
 
 /// What is told of a batch that a take didn't go on with: its definition or epoch changed, or nobody knows its outcome.
 pub fn given_up(id: &PartitionId, batch: &Batch, found: Option<FailureState>) -> Summary {
+    of_batch(id, batch, "given_up", found)
+}
+
+/// What the batch's item knows of it, as it ended.
+fn of_batch(id: &PartitionId, batch: &Batch, status: &'static str, found: Option<FailureState>) -> Summary {
     let listed = batch.listed.as_ref();
     Summary {
         message: BATCH_ENDED,
@@ -344,7 +341,7 @@ pub fn given_up(id: &PartitionId, batch: &Batch, found: Option<FailureState>) ->
         generation: batch.covers.0,
         fence: batch.fence.0,
         phase: batch.phase.as_str(),
-        status: "given_up",
+        status,
         recovered_from: found,
         source_objects: listed.map(|listed| listed.objects),
         source_rows: listed.and_then(|listed| listed.rows),

@@ -68,7 +68,7 @@ impl Engine {
     /// The partitions that are parked for this kind, with their messages.
     async fn parked_of(&self, window: &Gathered) -> Result<String, Error> {
         let every = Timestamp::UNIX_EPOCH..=Timestamp::MAX;
-        let entries = self.ports.state.query(Index::Parked, &window.dataset, every, LOOKED_AT).await?;
+        let entries = self.ports.state.query(Index::Parked, Some(&window.dataset), every, LOOKED_AT).await?;
         let keys: Vec<_> = entries.iter().map(|entry| PartitionItem::key(&entry.id)).collect();
         let items = if keys.is_empty() { Vec::new() } else { self.ports.state.read(&keys).await? };
         let mut lines = Vec::new();

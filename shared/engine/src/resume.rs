@@ -33,7 +33,7 @@ impl Engine {
     /// How many partitions of a dataset wait to be rebuilt.
     pub async fn gathered(&self, dataset: &DatasetName) -> Result<usize, Error> {
         let ever = Timestamp::UNIX_EPOCH..=Timestamp::MAX;
-        Ok(self.ports.state.query(Index::Due, dataset, ever, COUNTED_AT_MOST).await?.len())
+        Ok(self.ports.state.query(Index::Due, Some(dataset), ever, COUNTED_AT_MOST).await?.len())
     }
 
     /// Goes on with a paused or halted dataset; `None`: somebody else did, or it is neither any more.
@@ -43,7 +43,7 @@ impl Engine {
             return Ok(None);
         }
         let ever = Timestamp::UNIX_EPOCH..=Timestamp::MAX;
-        let entries = self.ports.state.query(Index::Due, dataset, ever, COUNTED_AT_MOST).await?;
+        let entries = self.ports.state.query(Index::Due, Some(dataset), ever, COUNTED_AT_MOST).await?;
         let now = self.ports.clock.now();
         let at_once = budget(&Head { mode: Mode::Active, ..head.clone() }, now).unwrap_or_default();
         let mut messages = Vec::new();

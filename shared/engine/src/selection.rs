@@ -67,7 +67,7 @@ pub async fn all(ports: &Ports, definition: &Definition, range: &Range) -> Resul
 /// The parked partitions in the range.
 pub async fn parked(ports: &Ports, definition: &Definition, range: &Range) -> Result<Selection, Error> {
     let since = Timestamp::UNIX_EPOCH..=Timestamp::MAX;
-    let entries = ports.state.query(Index::Parked, &definition.name, since, PARKED_AT_MOST).await?;
+    let entries = ports.state.query(Index::Parked, Some(&definition.name), since, PARKED_AT_MOST).await?;
     let ids: Vec<PartitionId> = entries.into_iter().map(|entry| entry.id).collect();
     let mut found = Found::new(definition, range);
     for ids in ids.chunks(ITEMS_AT_ONCE) {

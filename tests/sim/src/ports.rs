@@ -90,12 +90,12 @@ impl StateStore for Chaotic<WatchedState> {
     async fn query(
         &self,
         index: Index,
-        dataset: &DatasetName,
+        dataset: Option<&DatasetName>,
         within: RangeInclusive<Timestamp>,
         limit: usize,
     ) -> Result<Vec<DueEntry>, StateError> {
-        let (port, dataset) = (self.port.clone(), dataset.clone());
-        let query = again!([port, dataset, within] port.query(index, &dataset, within, limit));
+        let (port, dataset) = (self.port.clone(), dataset.cloned());
+        let query = again!([port, dataset, within] port.query(index, dataset.as_ref(), within, limit));
         self.luck.call("state.query", "", state_error, query).await
     }
 

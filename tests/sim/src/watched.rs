@@ -54,7 +54,7 @@ impl StateStore for WatchedState {
     async fn query(
         &self,
         index: Index,
-        dataset: &DatasetName,
+        dataset: Option<&DatasetName>,
         within: RangeInclusive<Timestamp>,
         limit: usize,
     ) -> Result<Vec<DueEntry>, StateError> {

@@ -225,7 +225,7 @@ impl World {
 
     /// What the index *due* holds.
     pub fn due(&self) -> Vec<String> {
-        let query = self.state.query(Index::Due, &self.definition.name, Timestamp::MIN..=Timestamp::MAX, 1_000);
+        let query = self.state.query(Index::Due, Some(&self.definition.name), Timestamp::MIN..=Timestamp::MAX, 1_000);
         finish(query).unwrap().into_iter().map(|entry| entry.id.partition.to_string()).collect()
     }
 

@@ -31,6 +31,7 @@ pub async fn all(store: Arc<dyn StateStore>) {
     conditions_mean_what_the_domain_says(&*store).await;
     an_item_stands_in_an_index_exactly_while_it_has_both_keys(&*store).await;
     a_query_is_oldest_first_and_bounded(&*store).await;
+    a_query_of_all_datasets_gives_each_ones_entries_oldest_first(&*store).await;
     items_come_whole_where_no_prefix_is_asked_for(&*store).await;
     partitions_come_in_the_order_of_their_names(&*store).await;
     items_come_in_the_order_of_their_sort_keys(&*store).await;
@@ -241,7 +242,7 @@ pub async fn an_item_stands_in_an_index_exactly_while_it_has_both_keys(store: &d
 async fn assert_index(store: &dyn StateStore, index: Index, dataset: &DatasetName, expected: Vec<DueEntry>) {
     let mut found = vec![];
     for _ in 0..1_000 {
-        found = store.query(index, dataset, moment(0)..=moment(1_000_000), 10).await.unwrap();
+        found = store.query(index, Some(dataset), moment(0)..=moment(1_000_000), 10).await.unwrap();
         if found == expected {
             return;
         }
@@ -261,7 +262,7 @@ pub async fn a_query_is_oldest_first_and_bounded(store: &dyn StateStore) {
     }
     applied(store, &[writes::mark(&other, 0, moment(0))]).await;
     let between = async |from, until, limit| -> Vec<i64> {
-        let entries = store.query(Index::Due, &dataset, from..=until, limit).await.unwrap();
+        let entries = store.query(Index::Due, Some(&dataset), from..=until, limit).await.unwrap();
         entries.iter().map(|entry| entry.at.duration_since(moment(0)).as_secs()).collect()
     };
     let times = async |until, limit| between(Timestamp::UNIX_EPOCH, until, limit).await;
@@ -276,6 +277,36 @@ pub async fn a_query_is_oldest_first_and_bounded(store: &dyn StateStore) {
     assert_eq!(times(moment(1_000), 2).await, [10, 20], "at most `limit`");
     assert_eq!(times(moment(9), 10).await, [0_i64; 0], "nothing is due yet");
     assert_eq!(between(moment(20), moment(40), 10).await, [20, 30, 40], "both ends are included");
+}
+
+/// A query of no dataset gives the entries of all, each dataset's oldest first; where there are more than `limit`, just as many.
+pub async fn a_query_of_all_datasets_gives_each_ones_entries_oldest_first(store: &dyn StateStore) {
+    let datasets = [partition(1).dataset, partition(1).dataset];
+    for dataset in &datasets {
+        for (n, seconds) in [50, 10, 40].into_iter().enumerate() {
+            let name = PartitionName::new(format!("dt=2026-11-0{}", n + 1)).unwrap();
+            let id = PartitionId { dataset: dataset.clone(), partition: name };
+            applied(store, &[writes::mark(&id, 0, moment(seconds) - writes::WAKE_AFTER)]).await;
+        }
+    }
+    let ever = || Timestamp::UNIX_EPOCH..=Timestamp::MAX;
+    for dataset in &datasets {
+        let of_dataset = async |within| -> Vec<i64> {
+            let all = store.query(Index::Due, None, within, 100_000).await.unwrap();
+            let ours = all.iter().filter(|entry| entry.id.dataset == *dataset);
+            ours.map(|entry| entry.at.duration_since(moment(0)).as_secs()).collect()
+        };
+        let mut found = vec![];
+        for _ in 0..1_000 {
+            found = of_dataset(ever()).await;
+            if found.len() == 3 {
+                break;
+            }
+        }
+        assert_eq!(found, [10, 40, 50]);
+        assert_eq!(of_dataset(moment(10)..=moment(40)).await, [10, 40], "both ends are included");
+    }
+    assert_eq!(store.query(Index::Due, None, ever(), 4).await.unwrap().len(), 4, "at most `limit`");
 }
 
 /// `items` gives what has this key and prefix and nothing else, in the order of sort keys, page by page.

@@ -211,7 +211,7 @@ impl<P: StateStore> StateStore for Faulty<P> {
     async fn query(
         &self,
         index: Index,
-        dataset: &DatasetName,
+        dataset: Option<&DatasetName>,
         within: RangeInclusive<Timestamp>,
         limit: usize,
     ) -> Result<Vec<DueEntry>, StateError> {

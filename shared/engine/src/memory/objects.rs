@@ -1,6 +1,7 @@
 //! S3: buckets of whole objects, listed in the order of their keys' bytes, page by page.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -49,6 +50,8 @@ struct Store {
     changes: Vec<ObjectChange>,
     page: usize,
     page_takes: Duration,
+    /// Buckets and the prefixes in them that may not be listed.
+    denied: Vec<(String, String)>,
 }
 
 #[derive(Debug, Clone)]
@@ -63,7 +66,7 @@ impl MemoryObjects {
     /// A store with these buckets, empty.
     pub fn new(clock: ManualClock, buckets: &[&str]) -> Self {
         let buckets = buckets.iter().map(|name| ((*name).to_owned(), BTreeMap::new())).collect();
-        let store = Store { buckets, changes: vec![], page: PAGE, page_takes: Duration::ZERO };
+        let store = Store { buckets, changes: vec![], page: PAGE, page_takes: Duration::ZERO, denied: vec![] };
         Self { clock, store: Arc::new(Mutex::new(store)) }
     }
 
@@ -75,6 +78,12 @@ impl MemoryObjects {
     /// Lets every page of a listing take so long.
     pub fn set_page_time(&self, takes: Duration) {
         lock(&self.store).page_takes = takes;
+    }
+
+    /// Lets every listing below this prefix be denied; with an empty list none is.
+    pub fn deny(&self, denied: &[(&str, &str)]) {
+        let owned = |(bucket, prefix): &(&str, &str)| ((*bucket).to_owned(), (*prefix).to_owned());
+        lock(&self.store).denied = denied.iter().map(owned).collect();
     }
 
     /// Removes an object as a delete would; `false` where there was none.
@@ -161,11 +170,17 @@ fn listed(key: &str, object: &Object) -> ListedObject {
 impl Store {
     fn list(&self, bucket: &str, prefix: &str, delimiter: bool, after: &str) -> Result<Page, ObjectError> {
         let objects = self.buckets.get(bucket).ok_or_else(|| no_such_bucket(bucket))?;
+        if self.denied.iter().any(|(of, denied)| of == bucket && prefix.starts_with(denied)) {
+            return Err(misconfigured(bucket, prefix, "AccessDenied: not authorized to perform: s3:ListBucket"));
+        }
         let mut page = Page::default();
         let mut last = String::new();
         // A page that ended with a common prefix goes on behind every key below it.
         let skipped = |key: &str| key <= after || (delimiter && after.ends_with('/') && key.starts_with(after));
-        for (key, object) in objects.iter().filter(|(key, _)| key.starts_with(prefix) && !skipped(key)) {
+        let from = if after > prefix { after } else { prefix };
+        let below = objects.range::<str, _>((Bound::Included(from), Bound::Unbounded));
+        let below = below.take_while(|(key, _)| key.starts_with(prefix));
+        for (key, object) in below.filter(|(key, _)| !skipped(key)) {
             let common =
                 if delimiter { key[prefix.len()..].find('/').map(|at| &key[..=prefix.len() + at]) } else { None };
             if common.is_some_and(|common| page.prefixes.last().is_some_and(|told| told == common)) {

@@ -111,17 +111,18 @@ fn check(updates: &[Update], token: &str) -> Result<(), StateError> {
     Ok(())
 }
 
-fn entry(key: &Key, item: &Item, index: Index, dataset: &DatasetName) -> Option<DueEntry> {
+fn entry(key: &Key, item: &Item, index: Index, dataset: Option<&DatasetName>) -> Option<DueEntry> {
     let (hash, range) = match index {
         Index::Due => ("work", "due_at"),
         Index::Parked => ("parked_work", "parked_since"),
     };
-    if item.get(hash).and_then(Value::as_str) != Some(dataset.as_str()) {
+    let stands = DatasetName::new(item.get(hash).and_then(Value::as_str)?).ok()?;
+    if dataset.is_some_and(|dataset| *dataset != stands) {
         return None;
     }
     let at = Timestamp::from_millisecond(item.get(range)?.as_i64()?).ok()?;
     let partition = PartitionName::new(key.sk.strip_prefix("PARTITION#")?).ok()?;
-    Some(DueEntry { id: PartitionId { dataset: dataset.clone(), partition }, at })
+    Some(DueEntry { id: PartitionId { dataset: stands, partition }, at })
 }
 
 #[async_trait]
@@ -145,7 +146,7 @@ impl StateStore for MemoryState {
     async fn query(
         &self,
         index: Index,
-        dataset: &DatasetName,
+        dataset: Option<&DatasetName>,
         within: RangeInclusive<Timestamp>,
         limit: usize,
     ) -> Result<Vec<DueEntry>, StateError> {
@@ -153,7 +154,7 @@ impl StateStore for MemoryState {
         let mut entries: Vec<DueEntry> =
             table.items.iter().filter_map(|(key, item)| entry(key, item, index, dataset)).collect();
         entries.retain(|entry| within.contains(&entry.at));
-        entries.sort_by(|a, b| (a.at, &a.id).cmp(&(b.at, &b.id)));
+        entries.sort_by(|a, b| (&a.id.dataset, a.at, &a.id).cmp(&(&b.id.dataset, b.at, &b.id)));
         entries.truncate(limit);
         Ok(entries)
     }

@@ -256,6 +256,27 @@ impl MemoryWarehouse {
         lock(&self.cluster).views.refused_files.insert(key.to_owned());
     }
 
+    /// Lets COPY's role read nothing below this URL, or, with `None`, all again.
+    pub fn deny_role(&self, url: Option<&str>) {
+        lock(&self.cluster).views.denied_to_role = url.into_iter().map(str::to_owned).collect();
+    }
+
+    /// Drops a target, or makes one of that name, empty.
+    pub fn set_target(&self, target: &TableName, there: bool) -> Result<(), String> {
+        let (mut cluster, table) = (self.settled(), table(target)?);
+        if there {
+            cluster.database.create_table(table);
+        } else {
+            cluster.database.drop_table(&table);
+        }
+        Ok(())
+    }
+
+    /// Puts a ledger row that no batch here wrote.
+    pub fn put_ledger(&self, row: BTreeMap<String, Field>) {
+        self.settled().database.put_ledger(row);
+    }
+
     /// Puts an empty staging table, as a batch that died left it.
     pub fn put_staging(&self, name: &str) {
         self.settled().database.put_staging(name.to_owned());

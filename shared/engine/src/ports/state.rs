@@ -73,11 +73,12 @@ pub trait StateStore: Send + Sync {
     /// Carries out the updates (of different items, 100 at most), all or none.
     async fn write(&self, updates: &[Update], token: &str) -> Result<Written, StateError>;
 
-    /// Up to `limit` entries of a dataset in an index whose time lies `within`, oldest first.
+    /// Up to `limit` entries of an index whose time lies `within`: those of a dataset, or all, which come dataset by dataset in
+    /// no order of these. Each dataset's come oldest first. Fewer than `limit` are all there are.
     async fn query(
         &self,
         index: Index,
-        dataset: &DatasetName,
+        dataset: Option<&DatasetName>,
         within: RangeInclusive<Timestamp>,
         limit: usize,
     ) -> Result<Vec<DueEntry>, StateError>;

@@ -107,7 +107,7 @@ pub async fn sweep_waits_since(ports: &Ports) -> Result<Option<Timestamp>, Error
 
 async fn entries(ports: &Ports, index: Index, dataset: &DatasetName) -> Result<(Vec<DueEntry>, Count), Error> {
     let all = Timestamp::UNIX_EPOCH..=Timestamp::MAX;
-    let mut found = ports.state.query(index, dataset, all, COUNTED_AT_MOST + 1).await?;
+    let mut found = ports.state.query(index, Some(dataset), all, COUNTED_AT_MOST + 1).await?;
     let more = found.len() > COUNTED_AT_MOST;
     found.truncate(COUNTED_AT_MOST);
     let count = Count { found: found.len(), more };

@@ -31,51 +31,57 @@ const AT_ONCE: usize = 16;
 type Candidates = BTreeMap<PartitionName, Option<PartitionItem>>;
 
 impl Engine {
-    /// One slice of a round: until then, or to its end. Gives the cursor as it stands, and what the round has found.
-    pub(super) async fn look_over(
-        &self,
-        hand: &Hand,
-        cursor: Cursor,
-        until: Timestamp,
-    ) -> Result<(Cursor, u64), Error> {
+    /// One slice of a round: until then, or to its end. The cursor stands behind what was looked at and marked, also where a
+    /// listing fails on the way. Gives how many it found.
+    pub(super) async fn look_over(&self, hand: &Hand, cursor: &mut Cursor, until: Timestamp) -> Result<u64, Error> {
         let definition = hand.definition(self).await?;
         // One time for the whole round, so that its bounds don't move.
         let now = cursor.began_at.unwrap_or_else(|| self.ports.clock.now());
         let objects = self.ports.objects.as_ref();
         let in_s3 = folders(objects, &definition, |partition| in_lookback(&definition, partition, now)).await?;
-        let before = cursor.found;
-        let mut after = cursor.after.as_deref().and_then(|name| PartitionName::new(name).ok());
-        after = after.or_else(|| lookback_begins_after(&definition, now));
+        let after = cursor.after.as_deref().and_then(|name| PartitionName::new(name).ok());
+        let mut after = after.or_else(|| lookback_begins_after(&definition, now));
         let mut news: Vec<Line> = Vec::new();
-        let ended = loop {
-            let (candidates, last) = self.candidates(&definition, &in_s3, after.as_ref(), now).await?;
-            let candidates: Vec<_> = candidates.into_iter().collect();
-            let mut out_of_time = false;
-            for chunk in candidates.chunks(CHUNK) {
-                news.extend(self.news(&definition, &in_s3, chunk).await?);
-                after = chunk.last().map(|(name, _)| name.clone());
-                out_of_time = self.ports.clock.now() >= until;
-                if out_of_time {
-                    break;
-                }
-            }
-            match last {
-                _ if out_of_time => break false,
-                None => break true,
-                Some(last) => after = Some(last),
-            }
-        };
-        let found = before + news.len() as u64;
+        let ended = self.look_on(&definition, &in_s3, (&mut after, now), until, &mut news).await;
         for line in &news {
             tracing::warn!(dataset = %hand.dataset, partition = %line.partition, "its files changed and no event told so; marked");
         }
+        let (before, found) = (cursor.found, news.len() as u64);
         self.mark_found(&definition, Kind::Look, news, before).await?;
         let now = self.ports.clock.now();
-        let cursor = match after {
-            Some(after) if !ended => cursor.advanced(after.as_str(), found, now),
-            _ => cursor.finished(Task::Look, now),
-        };
-        Ok((cursor, found))
+        if let Some(after) = after {
+            *cursor = cursor.advanced(after.as_str(), before + found, now);
+        }
+        if ended? {
+            *cursor = cursor.finished(Task::Look, now);
+        }
+        Ok(found)
+    }
+
+    /// Looks at the partitions after `after` until then, chunk by chunk; `true`: to the end.
+    async fn look_on(
+        &self,
+        definition: &Definition,
+        in_s3: &BTreeMap<PartitionName, Vec<String>>,
+        (after, now): (&mut Option<PartitionName>, Timestamp),
+        until: Timestamp,
+        news: &mut Vec<Line>,
+    ) -> Result<bool, Error> {
+        loop {
+            let (candidates, last) = self.candidates(definition, in_s3, after.as_ref(), now).await?;
+            let candidates: Vec<_> = candidates.into_iter().collect();
+            for chunk in candidates.chunks(CHUNK) {
+                news.extend(self.news(definition, in_s3, chunk).await?);
+                *after = chunk.last().map(|(name, _)| name.clone());
+                if self.ports.clock.now() >= until {
+                    return Ok(false);
+                }
+            }
+            match last {
+                None => return Ok(true),
+                Some(last) => *after = Some(last),
+            }
+        }
     }
 
     /// The next partitions after `after`, in S3 or in state, and up to where they are all of them; `None`: to the end.

@@ -3,12 +3,14 @@
 //! ```text
 //! for each dataset   wake ▸ jobs     each minute: what is due gets its message; stored jobs mark a few more
 //! then, as due       look            hourly: lists the lookback, marks what nobody has dealt with
-//!                    book            hourly: loads committed inventories into the ledger's `files`
+//!                    book            hourly, where anything was committed: loads inventories into the ledger's `files`
 //!                    tidy            daily: holds items against the ledger; drops old staging tables
 //! ```
+//! Book and tidy ask Redshift, nothing else does; they are due at the same moment, so that a workgroup that sleeps is woken once.
+//!
 //! Every dataset is woken first; then tasks have their turns, the longest due first, a slice each, for as long as there is
-//! time; what is left of the minute belongs to jobs. Where a task stands is kept in a cursor, so that the next sweep goes on. What fails is told, tried again later,
-//! and stops nobody else.
+//! time; what is left of the minute belongs to jobs. Where a task stands is kept in a cursor, so that the next sweep goes on.
+//! What fails is told, tried again later, and stops nobody else.
 
 mod book;
 mod jobs;
@@ -25,6 +27,7 @@ use tidemark_domain::alert::{self, Gathered};
 use tidemark_domain::cursor::{self, Cursor, Task};
 use tidemark_domain::dataset::{Head, Mode};
 use tidemark_domain::definition::Definition;
+use tidemark_domain::failure::FailureKind;
 use tidemark_domain::id::DatasetName;
 
 use crate::Engine;
@@ -43,8 +46,8 @@ fn slice(task: Task) -> SignedDuration {
 const WORTH_BEGINNING: SignedDuration = SignedDuration::from_secs(10);
 /// Items read at once.
 const ITEMS_AT_ONCE: usize = 100;
-/// Cursors and counted alerts read at once.
-const NOTES_AT_ONCE: usize = 1_000;
+/// Cursors and counted alerts read at once: of five hundred datasets, all.
+const NOTES_AT_ONCE: usize = 2_000;
 
 /// What sweep found and did of one dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,13 +96,14 @@ impl Engine {
             tracing::error!(%error, "jobs can't be read; none is advanced");
             Vec::new()
         });
+        let standing = self.standing().await;
         let mut swept = Vec::new();
         for hand in &hands {
             if self.ports.clock.now() >= deadline {
                 tracing::warn!(dataset = %hand.dataset, "no time left; the next sweep goes on");
                 break;
             }
-            match self.wake(hand).await {
+            match self.wake(hand, &standing).await {
                 Ok(of_dataset) => swept.push(of_dataset),
                 Err(error) => tracing::error!(dataset = %hand.dataset, %error, "not swept"),
             }
@@ -150,9 +154,12 @@ impl Engine {
         swept: &mut [Swept],
     ) -> Result<(), Error> {
         let mut turns = self.turns(hands, cursors).await?;
+        // A warehouse that doesn't answer is asked once a sweep: five hundred waits for it would keep looks from their turn.
+        let mut out_of_reach = false;
         loop {
             let now = self.ports.clock.now();
             let next = turns.iter().enumerate().filter(|(_, turn)| turn.cursor.next_at <= now);
+            let next = next.filter(|(_, turn)| !(out_of_reach && turn.task.asks_redshift()));
             let Some(next) = next.min_by_key(|(_, turn)| turn.cursor.next_at).map(|(at, _)| at) else { return Ok(()) };
             if deadline.duration_since(now) < WORTH_BEGINNING {
                 tracing::info!(task = turns[next].task.as_str(), "no time left for tasks; the next sweep goes on");
@@ -160,43 +167,42 @@ impl Engine {
             }
             let until = (now + slice(turns[next].task)).min(deadline - WORTH_BEGINNING / 2);
             let turn = turns.swap_remove(next);
-            let cursor = turn.cursor.entered(now);
+            let mut cursor = turn.cursor.entered(now);
             let dataset = turn.hand.map(|hand| &hand.dataset);
-            let after = match self.task(&turn, hands, cursor.clone(), until, swept).await {
-                Ok(after) => after,
-                Err(error) => {
-                    let (task, dataset) = (turn.task.as_str(), dataset.map(DatasetName::as_str));
-                    tracing::error!(task, dataset, %error, "it failed; it is tried again in ten minutes");
-                    cursor.failed(self.ports.clock.now())
-                }
-            };
-            self.write(&[after.store(turn.task, dataset)]).await?;
-            turns.push(Turn { cursor: after, ..turn });
+            if let Err(error) = self.task(&turn, hands, &mut cursor, until, swept).await {
+                let (task, dataset) = (turn.task.as_str(), dataset.map(DatasetName::as_str));
+                tracing::error!(task, dataset, %error, "it failed; it is tried again in ten minutes");
+                out_of_reach |= matches!(&error, Error::Warehouse { kind: FailureKind::Unavailable, .. });
+                // Where it stands by now: what was done before it failed isn't done again.
+                cursor = cursor.failed(self.ports.clock.now());
+            }
+            self.write(&[cursor.store(turn.task, dataset)]).await?;
+            turns.push(Turn { cursor, ..turn });
         }
     }
 
+    /// A slice of a task. The cursor stands where it got to, also where it failed.
     async fn task(
         &self,
         turn: &Turn<'_>,
         hands: &[Hand],
-        cursor: Cursor,
+        cursor: &mut Cursor,
         until: Timestamp,
         swept: &mut [Swept],
-    ) -> Result<Cursor, Error> {
+    ) -> Result<(), Error> {
         match (turn.task, turn.hand) {
             (Task::Look, Some(hand)) => {
-                let before = cursor.found;
-                let (after, found) = self.look_over(hand, cursor, until).await?;
+                let looked = self.look_over(hand, cursor, until).await?;
                 if let Some(swept) = swept.iter_mut().find(|swept| swept.dataset == hand.dataset) {
-                    swept.found += found - before;
+                    swept.found += looked;
                 }
-                Ok(after)
             }
-            (Task::Tidy, Some(hand)) => Ok(self.tidy(hand, cursor, until).await?.0),
-            (Task::Book, _) => self.book(cursor, until).await,
-            (Task::Staging, _) => self.drop_staging(hands, &cursor, until).await,
-            (task, None) => Ok(cursor.finished(task, self.ports.clock.now())),
+            (Task::Tidy, Some(hand)) => self.tidy(hand, cursor, until).await?,
+            (Task::Book, _) => self.book(hands, cursor, until).await?,
+            (Task::Staging, _) => self.drop_staging(cursor, until).await?,
+            (task, None) => *cursor = cursor.finished(task, self.ports.clock.now()),
         }
+        Ok(())
     }
 
     /// What sweep wrote down for itself: cursors by their sort key, and alerts that were counted. What can't be read is told and

@@ -8,12 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use tidemark_domain::cursor::{Cursor, Task};
+use tidemark_domain::failure::FailureKind;
 use tidemark_domain::id::{BatchId, DatasetName, PartitionId, PartitionName};
 use tidemark_domain::job::{Kind, Line};
 use tidemark_domain::partition::{Committed, PartitionItem};
 use tidemark_domain::sql::ledger::{self, DROPPED_AT_ONCE};
 use tidemark_domain::sql::rows::LedgerRow;
 use tidemark_domain::sweep::tidy::{Older, compare, may_be_dropped};
+use tidemark_domain::update::Item;
 
 use super::Hand;
 use super::statements::failed;
@@ -28,45 +30,68 @@ const PAGE: usize = 500;
 const ITEMS_AT_ONCE: usize = 100;
 /// Partitions of a finding that are named in the mail.
 const NAMED_AT_MOST: usize = 10;
-/// Partitions with anything to do that are asked for their batches, of a dataset.
-const DIRTY_AT_MOST: usize = 20_000;
+/// Partitions with anything to do that are asked for their batches. Where there are more, no staging table is dropped.
+const DIRTY_AT_MOST: usize = 50_000;
 
 type Compared = (Older, Line);
 
 impl Engine {
-    /// One slice of a round over a dataset: until then, or to its end. Gives the cursor as it stands, and what the round has found.
-    pub(super) async fn tidy(&self, hand: &Hand, cursor: Cursor, until: Timestamp) -> Result<(Cursor, u64), Error> {
-        let (stack, dataset) = (&self.settings.stack, &hand.dataset);
-        let mut after = cursor.after.as_deref().and_then(|name| PartitionName::new(name).ok());
-        let mut found = cursor.found;
+    /// One slice of a round over a dataset: until then, or to its end. The cursor stands behind what was compared, and counts what
+    /// the round has found.
+    pub(super) async fn tidy(&self, hand: &Hand, cursor: &mut Cursor, until: Timestamp) -> Result<(), Error> {
+        let began_after = cursor.after.clone();
         loop {
-            // Items first: what landed since is newer in the ledger than in the item, and its fence has moved on.
-            let page = self.ports.state.partitions(dataset, after.as_ref(), PAGE).await?;
-            let last = page.last().filter(|_| page.len() == PAGE).map(|(name, _)| name.clone());
-            let mut items: BTreeMap<PartitionName, Option<PartitionItem>> = BTreeMap::new();
-            for (name, item) in page {
-                let read = PartitionItem::from_item(&item);
-                items.insert(name.clone(), read.inspect_err(|error| unreadable(dataset, &name, error)).ok());
-            }
-            let question = ledger::newest_between(stack, dataset, after.as_ref(), last.as_ref())?;
-            let newest = by_name(ledger::read_newest(&self.ask_within(&question, until).await?)?);
-            let names: BTreeSet<&PartitionName> = items.keys().chain(newest.keys()).collect();
-            let differ = |name: &&PartitionName| match items.get(*name) {
-                Some(None) => false,
-                item => compare(name, item.and_then(Option::as_ref), newest.get(*name)).is_some(),
+            let page = match self.tidy_page(hand, cursor, until).await {
+                // The slice ended amid a question: the next one begins with it, and has its whole time for it.
+                Err(Error::Warehouse { kind: FailureKind::Unavailable, .. })
+                    if cursor.after != began_after && self.ports.clock.now() >= until =>
+                {
+                    return Ok(());
+                }
+                page => page?,
             };
-            let differing: Vec<PartitionName> = names.into_iter().filter(differ).cloned().collect();
-            let lines = self.differing(dataset, &differing, until).await?;
-            if !lines.is_empty() {
-                self.heal(hand, lines, &mut found).await?;
-            }
             let now = self.ports.clock.now();
-            match last {
-                None => return Ok((cursor.finished(Task::Tidy, now), found)),
-                Some(last) if now >= until => return Ok((cursor.advanced(last.as_str(), found, now), found)),
-                Some(last) => after = Some(last),
+            let Some(last) = page else {
+                *cursor = cursor.finished(Task::Tidy, now);
+                return Ok(());
+            };
+            *cursor = cursor.advanced(last.as_str(), cursor.found, now);
+            if now >= until {
+                return Ok(());
             }
         }
+    }
+
+    /// Compares the next partitions; gives the last of them, or `None` at the end.
+    async fn tidy_page(
+        &self,
+        hand: &Hand,
+        cursor: &mut Cursor,
+        until: Timestamp,
+    ) -> Result<Option<PartitionName>, Error> {
+        let (stack, dataset) = (&self.settings.stack, &hand.dataset);
+        let after = cursor.after.as_deref().and_then(|name| PartitionName::new(name).ok());
+        // Items first: what landed since is newer in the ledger than in the item, and its fence has moved on.
+        let page = self.ports.state.partitions(dataset, after.as_ref(), PAGE).await?;
+        let last = page.last().filter(|_| page.len() == PAGE).map(|(name, _)| name.clone());
+        let mut items: BTreeMap<PartitionName, Option<PartitionItem>> = BTreeMap::new();
+        for (name, item) in page {
+            let read = PartitionItem::from_item(&item);
+            items.insert(name.clone(), read.inspect_err(|error| unreadable(dataset, &name, error)).ok());
+        }
+        let question = ledger::newest_between(stack, dataset, after.as_ref(), last.as_ref())?;
+        let newest = by_name(ledger::read_newest(&self.ask_within(&question, until).await?)?);
+        let names: BTreeSet<&PartitionName> = items.keys().chain(newest.keys()).collect();
+        let differ = |name: &&PartitionName| match items.get(*name) {
+            Some(None) => false,
+            item => compare(name, item.and_then(Option::as_ref), newest.get(*name)).is_some(),
+        };
+        let differing: Vec<PartitionName> = names.into_iter().filter(differ).cloned().collect();
+        let lines = self.differing(dataset, &differing, until).await?;
+        if !lines.is_empty() {
+            self.heal(hand, lines, &mut cursor.found).await?;
+        }
+        Ok(last)
     }
 
     /// Those of them that differ by a second look: at each item, then at the ledger by its very name.
@@ -129,18 +154,21 @@ impl Engine {
     }
 
     /// Drops the staging tables that are left over: a week old, of no batch that goes on.
-    pub(super) async fn drop_staging(
-        &self,
-        hands: &[Hand],
-        cursor: &Cursor,
-        until: Timestamp,
-    ) -> Result<Cursor, Error> {
+    pub(super) async fn drop_staging(&self, cursor: &mut Cursor, until: Timestamp) -> Result<(), Error> {
         let now = self.ports.clock.now();
         let tables = ledger::read_staging_tables(&self.ask_within(&ledger::staging_tables()?, until).await?)?;
         let mut old: Vec<BatchId> = tables.into_iter().filter(|batch| may_be_dropped(*batch, now)).collect();
         if !old.is_empty() {
-            let open = self.open_batches(hands).await?;
-            old.retain(|batch| !open.contains(batch));
+            if let Some(open) = self.open_batches().await? {
+                old.retain(|batch| !open.contains(batch));
+            } else {
+                let tables = old.len();
+                tracing::warn!(
+                    tables,
+                    "too many partitions are dirty to tell which are over; no staging table is dropped"
+                );
+                old.clear();
+            }
         }
         for batches in old.chunks(DROPPED_AT_ONCE) {
             let drop = ledger::drop_staging(batches)?;
@@ -151,22 +179,26 @@ impl Engine {
             }
             tracing::info!(tables = batches.len(), "staging tables dropped");
         }
-        Ok(cursor.finished(Task::Staging, self.ports.clock.now()))
+        *cursor = cursor.finished(Task::Staging, self.ports.clock.now());
+        Ok(())
     }
 
-    /// The batches that go on: each stands in a partition that has anything to do.
-    async fn open_batches(&self, hands: &[Hand]) -> Result<BTreeSet<BatchId>, Error> {
+    /// The batches that go on, of whatever dataset: each stands in a partition that has anything to do. `None`: there are too many
+    /// of those.
+    async fn open_batches(&self) -> Result<Option<BTreeSet<BatchId>>, Error> {
         let mut open = BTreeSet::new();
-        for hand in hands {
-            let every = Timestamp::UNIX_EPOCH..=Timestamp::MAX;
-            let dirty = self.ports.state.query(Index::Due, &hand.dataset, every, DIRTY_AT_MOST).await?;
-            for entries in dirty.chunks(ITEMS_AT_ONCE) {
-                let keys: Vec<_> = entries.iter().map(|entry| PartitionItem::key(&entry.id)).collect();
-                let items = self.ports.state.read(&keys).await?.into_iter().flatten();
-                open.extend(items.filter_map(|item| Some(PartitionItem::from_item(&item).ok()?.batch?.id)));
-            }
+        let every = Timestamp::UNIX_EPOCH..=Timestamp::MAX;
+        let dirty = self.ports.state.query(Index::Due, None, every, DIRTY_AT_MOST).await?;
+        if dirty.len() == DIRTY_AT_MOST {
+            return Ok(None);
         }
-        Ok(open)
+        // As it is stored: of an item that can't be read as a whole, too.
+        let batch = |item: &Item| item.get("batch")?.get("id")?.as_str()?.parse().ok().map(BatchId);
+        for entries in dirty.chunks(ITEMS_AT_ONCE) {
+            let keys: Vec<_> = entries.iter().map(|entry| PartitionItem::key(&entry.id)).collect();
+            open.extend(self.ports.state.read(&keys).await?.iter().flatten().filter_map(batch));
+        }
+        Ok(Some(open))
     }
 }
 

@@ -1,8 +1,12 @@
 //! wake: what is due gets a message, oldest first, few of a dataset at a time. Gauges and watermark are written on the way.
 //!
-//! A dataset with nothing to do costs two queries that find nothing. Where more than a thousand partitions wait, they are
-//! counted to the end each ten minutes only.
+//! What waits stands in two sparse indexes, and each is read whole, for all datasets at once: where nothing waits that is two
+//! reads that find nothing, however many datasets there are. Only where more than twenty thousand partitions wait each dataset
+//! is asked for; then one of more than a thousand is counted to the end each ten minutes only.
 
+use std::collections::BTreeMap;
+
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use jiff::Timestamp;
 use tidemark_domain::dataset::{Head, Mode};
 use tidemark_domain::id::{DatasetName, PartitionName};
@@ -18,32 +22,88 @@ use crate::Engine;
 use crate::error::Error;
 use crate::ports::{DueEntry, Index, Outgoing, Written};
 
-/// Entries of an index that are read each minute.
+/// Entries of an index that are read of a dataset each minute, where all datasets' are too many.
 const READ_EACH_MINUTE: usize = 1_000;
-/// Entries that gauges and watermark know; more are told as this many. Twice the dirty partitions that may be.
+/// Entries that are read of an index at once, and that gauges and watermark know; more are told as this many. Twice the dirty
+/// partitions that may be.
 const COUNTED_AT_MOST: usize = 20_000;
 /// Where more wait than are read each minute, they are counted in every tenth one.
 const MINUTES_BETWEEN_COUNTS: i64 = 10;
 /// Items read for the age of the oldest: the longest due are among the oldest.
 const AGES_READ: usize = 25;
+/// Partitions claimed at once.
+const AT_ONCE: usize = 16;
+
+/// What stands in the sparse indexes, by dataset; `None`: more than are read at once.
+pub(super) struct Standing {
+    due: Option<BTreeMap<DatasetName, Vec<DueEntry>>>,
+    parked: Option<BTreeMap<DatasetName, Vec<DueEntry>>>,
+}
+
+/// A dataset's entries of an index, the oldest first, and whether these are all.
+struct Entries {
+    first: Vec<DueEntry>,
+    whole: bool,
+}
 
 impl Engine {
-    pub(super) async fn wake(&self, hand: &Hand) -> Result<Swept, Error> {
+    /// Everything that waits, of all datasets.
+    pub(super) async fn standing(&self) -> Standing {
+        Standing { due: self.whole(Index::Due).await, parked: self.whole(Index::Parked).await }
+    }
+
+    async fn whole(&self, index: Index) -> Option<BTreeMap<DatasetName, Vec<DueEntry>>> {
+        let ever = Timestamp::UNIX_EPOCH..=Timestamp::MAX;
+        let entries = match self.ports.state.query(index, None, ever, COUNTED_AT_MOST).await {
+            Ok(entries) => entries,
+            Err(error) => {
+                tracing::error!(%error, ?index, "it can't be read as a whole; each dataset is asked for");
+                return None;
+            }
+        };
+        if entries.len() >= COUNTED_AT_MOST {
+            tracing::info!(
+                ?index,
+                entries = entries.len(),
+                "more wait than are read at once; each dataset is asked for"
+            );
+            return None;
+        }
+        let mut of: BTreeMap<DatasetName, Vec<DueEntry>> = BTreeMap::new();
+        for entry in entries {
+            of.entry(entry.id.dataset.clone()).or_default().push(entry);
+        }
+        Some(of)
+    }
+
+    async fn entries_of(
+        &self,
+        known: Option<&BTreeMap<DatasetName, Vec<DueEntry>>>,
+        index: Index,
+        dataset: &DatasetName,
+    ) -> Result<Entries, Error> {
+        if let Some(known) = known {
+            return Ok(Entries { first: known.get(dataset).cloned().unwrap_or_default(), whole: true });
+        }
+        let first = self.entries(index, dataset, READ_EACH_MINUTE).await?;
+        let whole = first.len() < READ_EACH_MINUTE;
+        Ok(Entries { first, whole })
+    }
+
+    pub(super) async fn wake(&self, hand: &Hand, standing: &Standing) -> Result<Swept, Error> {
         let Hand { dataset, head } = hand;
         let now = self.ports.clock.now();
-        let all = self.entries(Index::Due, dataset, READ_EACH_MINUTE).await?;
-        let parked = self.entries(Index::Parked, dataset, READ_EACH_MINUTE).await?;
-        let (due, later): (Vec<_>, Vec<_>) = all.iter().partition(|entry| entry.at <= now);
+        let all = self.entries_of(standing.due.as_ref(), Index::Due, dataset).await?;
+        let parked = self.entries_of(standing.parked.as_ref(), Index::Parked, dataset).await?;
+        let (due, later): (Vec<_>, Vec<_>) = all.first.iter().partition(|entry| entry.at <= now);
         let soon = now + WAKE_AFTER;
         let outstanding = match later.last() {
             // All of the next five minutes was read, or all there is.
-            Some(last) if last.at > soon || all.len() < READ_EACH_MINUTE => {
-                later.iter().filter(|entry| entry.at <= soon).count()
-            }
-            None if all.len() < READ_EACH_MINUTE => 0,
+            Some(last) if last.at > soon || all.whole => later.iter().filter(|entry| entry.at <= soon).count(),
+            None if all.whole => 0,
             _ => {
                 let next_five = now.saturating_add(jiff::SignedDuration::from_millis(1)).unwrap_or(now)..=soon;
-                self.ports.state.query(Index::Due, dataset, next_five, READ_EACH_MINUTE).await?.len()
+                self.ports.state.query(Index::Due, Some(dataset), next_five, READ_EACH_MINUTE).await?.len()
             }
         };
         let woken = match budget(head, now) {
@@ -70,28 +130,32 @@ impl Engine {
     /// How many of the dataset's partitions are on their way, and how many are due whose message was lost.
     pub(super) async fn outstanding(&self, dataset: &DatasetName, now: Timestamp) -> Result<(usize, usize), Error> {
         let soon = Timestamp::UNIX_EPOCH..=now + WAKE_AFTER;
-        let entries = self.ports.state.query(Index::Due, dataset, soon, READ_EACH_MINUTE).await?;
+        let entries = self.ports.state.query(Index::Due, Some(dataset), soon, READ_EACH_MINUTE).await?;
         let due = entries.iter().filter(|entry| entry.at <= now).count();
         Ok((entries.len() - due, due))
     }
 
     async fn entries(&self, index: Index, dataset: &DatasetName, limit: usize) -> Result<Vec<DueEntry>, Error> {
-        Ok(self.ports.state.query(index, dataset, Timestamp::UNIX_EPOCH..=Timestamp::MAX, limit).await?)
+        Ok(self.ports.state.query(index, Some(dataset), Timestamp::UNIX_EPOCH..=Timestamp::MAX, limit).await?)
     }
 
     /// Sends messages for these; of several sweeps that try, one claims each.
     async fn send_for(&self, hand: &Hand, due: &[&DueEntry], now: Timestamp) -> Result<u64, Error> {
-        let mut messages = Vec::new();
-        for entry in due {
+        let claims = stream::iter(due).map(async |entry| {
             let claimed = self.write(&[writes::wake(&entry.id, entry.at, now)]).await?;
-            if let Written::Applied { before: Some(item) } = claimed
-                && let Ok(item) = PartitionItem::from_item(&item)
-            {
-                let message = PartitionMessage::look(entry.id.clone(), item.marked);
-                messages.push(Outgoing { message, scope: Scope::of(&entry.id, hand.head.concurrency) });
-            }
-        }
-        self.send_all(&messages).await
+            let Written::Applied { before: Some(item) } = claimed else { return Ok::<_, Error>(None) };
+            let item = match PartitionItem::from_item(&item) {
+                Ok(item) => item,
+                Err(error) => {
+                    tracing::error!(partition = %entry.id, %error, "its item can't be read; passed over");
+                    return Ok(None);
+                }
+            };
+            let message = PartitionMessage::look(entry.id.clone(), item.marked);
+            Ok(Some(Outgoing { message, scope: Scope::of(&entry.id, hand.head.concurrency) }))
+        });
+        let claimed: Vec<Option<Outgoing>> = claims.buffered(AT_ONCE).try_collect().await?;
+        self.send_all(&claimed.into_iter().flatten().collect::<Vec<_>>()).await
     }
 
     /// Sends messages for partitions that stand in the index: what can't be sent is woken in five minutes.
@@ -110,15 +174,15 @@ impl Engine {
     async fn count(
         &self,
         hand: &Hand,
-        all: &[DueEntry],
-        parked: &[DueEntry],
+        all: &Entries,
+        parked: &Entries,
         now: Timestamp,
     ) -> Result<(u64, u64, bool), Error> {
         let names = |entries: &[DueEntry]| -> Vec<PartitionName> {
             entries.iter().map(|entry| entry.id.partition.clone()).collect()
         };
-        let mut unbuilt = (names(all), names(parked));
-        let mut counted = all.len().max(parked.len()) < READ_EACH_MINUTE;
+        let mut unbuilt = (names(&all.first), names(&parked.first));
+        let mut counted = all.whole && parked.whole;
         let minute = now.as_second() / 60;
         if !counted && (minute % MINUTES_BETWEEN_COUNTS == 0 || hand.head.watermark.is_none()) {
             unbuilt.0 = names(&self.entries(Index::Due, &hand.dataset, COUNTED_AT_MOST).await?);
@@ -129,7 +193,10 @@ impl Engine {
             // It may fall for what was read, and doesn't rise before all of it is.
             unbuilt.0.extend(hand.head.watermark.as_ref().and_then(|name| PartitionName::new(name).ok()));
         }
-        self.write_watermark(hand, unbuilt.0.iter().chain(&unbuilt.1)).await?;
+        // A definition that can't be read has no watermark; gauges are told all the same.
+        if let Err(error) = self.write_watermark(hand, unbuilt.0.iter().chain(&unbuilt.1)).await {
+            tracing::error!(dataset = %hand.dataset, %error, "its watermark is not written");
+        }
         let known = usize::from(!counted && hand.head.watermark.is_some());
         Ok(((unbuilt.0.len() - known) as u64, unbuilt.1.len() as u64, counted))
     }

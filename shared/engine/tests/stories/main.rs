@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test whose world breaks fails")]
 
 mod alerts;
+mod bad_dataset;
 mod book;
 mod cases;
 mod contracts;
@@ -17,10 +18,12 @@ mod modes;
 mod outages;
 mod overtaken;
 mod parquet;
+mod quiet;
 mod read;
 mod rebuild;
 mod replays;
 mod scopes;
+mod slices;
 mod sweep;
 mod sweep_steps;
 mod tidy;

@@ -7,8 +7,6 @@ use jiff::{SignedDuration, Timestamp};
 use tidemark_domain::cursor::{Cursor, Task};
 use tidemark_domain::id::PartitionName;
 use tidemark_domain::job::{Job, Kind, Line};
-use tidemark_domain::partition::PartitionItem;
-use tidemark_engine::inventory::glance;
 use tidemark_engine::jobs;
 use tidemark_engine::memory::{Pace, Plan};
 use tidemark_engine::ports::{Clock as _, Objects as _, StateStore as _};
@@ -123,52 +121,6 @@ async fn look_leaves_what_lies_before_the_lookback() {
     put_unseen(&world, "dt=2025-01-02/a.csv", "2\n").await;
     put_unseen(&world, "dt=2026-10-25/b.csv", "2\n").await;
     assert_eq!(an_hour_later(&world).await.found, 1, "the clock says {}", world.clock.now());
-}
-
-#[tokio::test]
-async fn a_round_over_ten_thousand_partitions_goes_on_where_the_last_slice_stood() {
-    let world = World::new(&wide()).await;
-    for n in 0..10_000 {
-        let mut item = serde_json::json!({ "marked": 1, "built": 1, "marked_at": 0, "fence": 1 });
-        let id = world.id(&day(n));
-        if n < 2_000 {
-            // Built, with a file as it was committed.
-            put_unseen(&world, &format!("{}/a.csv", day(n)), "1\n").await;
-            let partition = world.definition.partition(&id.partition).unwrap();
-            let folder = format!("orders/{}/", day(n));
-            let seen = glance(&world.objects, &world.definition, &partition, &[folder]).await.unwrap();
-            item["last"] = serde_json::json!({ "batch": uuid::Uuid::nil(), "generation": 1, "fence": 1, "rows": 1,
-                "digest": seen.digest, "inventory": "i/", "took_seconds": 1, "committed_at": 0 });
-        }
-        let item: std::collections::BTreeMap<_, _> = serde_json::from_value(item).unwrap();
-        world.state.put(PartitionItem::key(&id), item);
-    }
-    for n in [10, 1_990, 9_990] {
-        put_unseen(&world, &format!("{}/b.csv", day(n)), "1\n").await;
-    }
-    // Tidy would see that nothing of this is in the ledger.
-    let tidied = Cursor::new(world.clock.now() + SignedDuration::from_hours(99));
-    world.state.write(&[tidied.store(Task::Tidy, Some(&world.definition.name))], "tidied").await.unwrap();
-    // Of two thousand listings a slice can't make all.
-    world.objects.set_page_time(Duration::from_millis(60));
-    sweep(&world).await;
-    world.clock.advance(Duration::from_mins(61));
-    let (mut found, mut sweeps, mut stood) = (vec![], 0, vec![]);
-    loop {
-        found.push(sweep(&world).await.remove(0).found);
-        sweeps += 1;
-        let cursor = cursor(&world, Task::Look);
-        if cursor.began_at.is_none() {
-            break;
-        }
-        stood.extend(cursor.after);
-        world.clock.advance(Duration::from_secs(5));
-        assert!(sweeps < 60, "{stood:?}");
-    }
-    assert!(sweeps > 2, "it took {sweeps} sweeps");
-    assert!(stood.is_sorted(), "slices follow each other: {stood:?}");
-    assert_eq!(found.iter().sum::<u64>(), 3);
-    assert_eq!(world.due().await.len(), 3);
 }
 
 #[tokio::test]
@@ -305,21 +257,4 @@ async fn a_paused_dataset_gets_no_marks_of_jobs() {
     assert_eq!(sweep(&world).await[0].by_jobs, 0);
     world.set_head(&[("mode", "active".into())]);
     assert_eq!(sweep(&world).await[0].by_jobs, 10);
-}
-
-#[tokio::test]
-async fn a_minute_with_nothing_to_do_costs_six_reads_and_writes_nothing() {
-    let mut world = World::new(TOML).await;
-    for n in 0..50 {
-        world.put(&format!("{}/a.csv", day(n)), "1\n").await;
-    }
-    world.rest("").await;
-    an_hour_later(&world).await;
-    world.plan = Plan::quiet();
-    world.clock.advance(Duration::from_mins(1));
-    world.sweep().await;
-    let calls: Vec<_> = world.plan.steps().into_iter().map(|step| step.call).collect();
-    let quiet = ["state.read", "state.read", "state.items", "state.query", "state.query", "state.items"];
-    assert_eq!(calls, quiet, "catalog, heads, jobs, due, parked, cursors");
-    let _: Timestamp = world.clock.now();
 }

@@ -283,8 +283,11 @@ impl World {
     }
 
     pub(crate) async fn due(&self) -> Vec<String> {
-        let due =
-            self.state.query(Index::Due, &self.definition.name, Timestamp::MIN..=Timestamp::MAX, 1_000).await.unwrap();
+        let due = self
+            .state
+            .query(Index::Due, Some(&self.definition.name), Timestamp::MIN..=Timestamp::MAX, 1_000)
+            .await
+            .unwrap();
         due.into_iter().map(|entry| entry.id.partition.to_string()).collect()
     }
 

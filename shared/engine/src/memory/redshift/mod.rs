@@ -57,6 +57,8 @@ pub(super) struct Views {
     pub(super) blockers: Rows,
     /// Keys that no load of `tidemark.files` takes.
     pub(super) refused_files: BTreeSet<String>,
+    /// URLs below which COPY's role may not read.
+    pub(super) denied_to_role: BTreeSet<String>,
 }
 
 impl Views {
@@ -68,6 +70,14 @@ impl Views {
 }
 
 impl Database {
+    pub(super) fn drop_table(&mut self, table: &str) {
+        self.tables.remove(table);
+    }
+
+    pub(super) fn put_ledger(&mut self, row: LedgerRow) {
+        self.ledger.push(Arc::new(row));
+    }
+
     pub(super) fn create_table(&mut self, table: String) {
         self.tables.insert(table);
     }

@@ -111,18 +111,33 @@ fn read_manifest(objects: &MemoryObjects, manifest_url: &str) -> Result<Manifest
     serde_json::from_slice(&manifest).map_err(|e| format!("ERROR: Problem reading manifest file - {e}"))
 }
 
+/// How COPY reads.
+#[derive(Clone, Copy)]
+pub(super) struct Reading<'a> {
+    /// Its format is one of columns.
+    pub(super) columnar: bool,
+    /// So many bad files fail it.
+    pub(super) max_errors: usize,
+    /// What is in a file.
+    pub(super) read: FileReader,
+    /// URLs below which its role may not read.
+    pub(super) denied: &'a BTreeSet<String>,
+}
+
 /// COPY: the rows of every file of a manifest; up to `max_errors` - 1 bad files are left out, as rejected rows would be.
 pub(super) fn copy(
     objects: &MemoryObjects,
     manifest_url: &str,
-    columnar: bool,
-    max_errors: usize,
-    read: FileReader,
+    reading: Reading<'_>,
     load: &mut Load,
 ) -> Result<Vec<FileRow>, String> {
+    let Reading { columnar, max_errors, read, denied } = reading;
     let manifest = read_manifest(objects, manifest_url)?;
     let mut rows = vec![];
     for entry in manifest.entries {
+        if denied.iter().any(|denied| entry.url.starts_with(denied)) {
+            return Err("ERROR: S3ServiceException:Access Denied,Status 403,Error AccessDenied".to_owned());
+        }
         let Some(bytes) = object(objects, &entry.url) else {
             if entry.mandatory {
                 return Err("ERROR: Mandatory url is not present in manifest file".to_owned());

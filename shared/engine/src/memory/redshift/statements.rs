@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use tidemark_domain::sql::rows::Field;
 
 use super::fence::FenceTable;
-use super::rows::{Load, TargetRow, copy};
+use super::rows::{Load, Reading, TargetRow, copy};
 use super::swap::Counts;
 use super::text::{between, identifier, items, literal, split, staging};
 use super::{Database, FileReader, Rows, Views};
@@ -218,7 +218,8 @@ impl<'a> Transaction<'a> {
         let id = self.views.query_id();
         (self.copied, self.statement) = (Some(id), Some(id));
         let mut load = Load::default();
-        let copied = copy(self.objects, &url, columnar, max_errors, self.read, &mut load);
+        let denied = &self.views.denied_to_role;
+        let copied = copy(self.objects, &url, Reading { columnar, max_errors, read: self.read, denied }, &mut load);
         self.views.loads.insert(id, load);
         let Some(table) = self.database.staging.get_mut(&name) else { return Some(Err(missing(&name))) };
         Some(copied.map(|rows| table.extend(rows)))
