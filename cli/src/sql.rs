@@ -80,7 +80,13 @@ fn script(definition: &Definition, partition: &Partition) -> Result<String, SqlE
         inventory_key: "INVENTORY".to_owned(),
         source: SourceCounts { objects: 1, bytes: 1, rows: Some(1) },
     };
-    let verified = Verified { staged_rows: 1, rejected_rows: 0, duplicate_rows: 0, staged_at: Timestamp::UNIX_EPOCH };
+    let verified = Verified {
+        staged_rows: 1,
+        rejected_rows: 0,
+        duplicate_rows: 0,
+        staged_at: Timestamp::UNIX_EPOCH,
+        ..Verified::default()
+    };
     let steps = [
         ("fencing", "only after a batch whose swap may still land: shuts it out", rebuild::fence(&request)?),
         ("fencing", "then looks which batch landed last", lookup::look(&request)?),

@@ -1,18 +1,19 @@
 //! What is measured: the metrics there are, and what one take of a partition says in them.
 //!
-//! Names and units are an interface: alarms and dashboards ask for them. A take tells once, when it leaves the partition; a
-//! worker that is killed tells nothing, the one that finds its batch tells of the recovery.
+//! Names and units are an interface: alarms and dashboards ask for them. A take tells its measures once, when it has left the
+//! partition; a worker that is killed tells none, the one that finds its batch tells of the recovery. That a batch ends is
+//! told before it is written, so at least once.
 
-use std::time::Duration;
-
+use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 use crate::definition::Definition;
 use crate::failure::FailureKind;
 use crate::id::PartitionId;
-use crate::partition::{Batch, Committed, FailureState, Phase};
+use crate::partition::{Batch, FailureState, Listed, Phase};
 use crate::settle::Settlement;
+use crate::sql::rows::LedgerRow;
 use crate::step::Next;
 use crate::verify::{LoadCounts, StageCounts};
 
@@ -162,17 +163,6 @@ impl Metric {
     }
 }
 
-/// What a listing showed of objects that can't be loaded.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Gone {
-    /// Objects of the last inventory that aren't listed any more.
-    pub missing: u64,
-    /// Removals that events told of since then.
-    pub told: u64,
-    /// Objects in an archive tier.
-    pub archived: u64,
-}
-
 /// What a worker saw on its way.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observed {
@@ -180,8 +170,8 @@ pub struct Observed {
     pub found: Option<FailureState>,
     /// That worker's last sign of life.
     pub failed_at: Option<Timestamp>,
-    /// What the listing showed against the last one.
-    pub listing: Option<Gone>,
+    /// What it listed itself, and how many objects of that were in an archive tier.
+    pub listing: Option<(Listed, u64)>,
     /// What was counted in Redshift.
     pub staged: Option<(StageCounts, Option<LoadCounts>)>,
     /// When the swap was submitted and when it was seen committed, where it was watched.
@@ -190,8 +180,6 @@ pub struct Observed {
     pub target_rows: Option<u64>,
     /// How the worker left the partition; see [`status`].
     pub status: &'static str,
-    /// The batch ended with it.
-    pub ended: bool,
     /// It gave way to somebody else's locks.
     pub contended: bool,
     /// How long the batch has been in statements.
@@ -209,7 +197,6 @@ impl Observed {
             swap: None,
             target_rows: None,
             status: "failed",
-            ended: false,
             contended: false,
             in_statements: SignedDuration::ZERO,
         }
@@ -218,13 +205,6 @@ impl Observed {
     /// How the worker is about to leave.
     pub fn leaves(&mut self, next: &Next) {
         self.status = status(next);
-        self.ended = match next {
-            Next::Confirm { .. } => true,
-            Next::Settle { settlement, .. } => {
-                matches!(settlement, Settlement::Park { .. } | Settlement::Hold { keep: false, .. })
-            }
-            _ => false,
-        };
         let Next::Settle { settlement: Settlement::Hold { kind, .. }, .. } = next else { return };
         self.contended = kind == FailureKind::Contended.name();
     }
@@ -246,15 +226,15 @@ pub fn status(next: &Next) -> &'static str {
     }
 }
 
-/// The message of the take with which a batch ended.
+/// The message of a batch that ends, told before that is written: at least once, and the newest counts.
 pub const BATCH_ENDED: &str = "batch ended";
-/// The message of a take that left its batch to be gone on with.
+/// The message of a take that has left its partition, with its measures: at most once.
 pub const TAKE_ENDED: &str = "take ended";
 
-/// What one take came to, for the log: all that a recovery by hand would ask for.
+/// What a batch, or one take of it, came to, for the log: all that a recovery by hand would ask for.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
-    /// [`BATCH_ENDED`], once for each batch, or [`TAKE_ENDED`].
+    /// [`BATCH_ENDED`] or [`TAKE_ENDED`].
     pub message: &'static str,
     /// `dataset` and `partition`.
     #[serde(flatten)]
@@ -295,7 +275,7 @@ pub struct Summary {
     pub lookback_seconds: Option<u64>,
 }
 
-/// What one take says: its summary and its measures. `now` is when it left.
+/// What one take says once it has left: its summary and its measures. `now` is when it left.
 pub fn take(
     id: &PartitionId,
     batch: &Batch,
@@ -303,20 +283,7 @@ pub fn take(
     seen: &Observed,
     now: Timestamp,
 ) -> (Summary, Vec<Measure>) {
-    let counts = seen.staged.as_ref().map(|(counts, _)| counts.staged_rows);
-    let committed = seen.status == "committed";
-    let swap = batch.statement.as_ref().filter(|_| batch.phase == Phase::Swapping);
-    let so_far = of_batch(id, batch, seen.status, seen.found);
-    let summary = Summary {
-        // A worker that couldn't leave in order, or was overtaken, ended nothing.
-        message: if seen.ended && !["overtaken", "failed"].contains(&seen.status) { BATCH_ENDED } else { TAKE_ENDED },
-        staged_rows: counts.or(so_far.staged_rows),
-        target_rows: seen.target_rows,
-        merge_started_at: swap.map(|statement| statement.submitted_at),
-        merge_ended_at: seen.swap.map(|(_, to)| to).or(committed.then_some(now)),
-        lookback_seconds: definition.lookback.as_ref().map(Duration::as_secs),
-        ..so_far
-    };
+    let summary = Summary { message: TAKE_ENDED, ..ends(id, batch, definition, seen, now) };
     let mut measures = outcome(batch, seen, now);
     measures.extend(quality(batch, seen));
     let window = SignedDuration::try_from(definition.load_window).unwrap_or(SignedDuration::MAX);
@@ -326,14 +293,59 @@ pub fn take(
     (summary, measures)
 }
 
-/// What is told of a batch that a take didn't go on with: its definition or epoch changed, or nobody knows its outcome.
-pub fn given_up(id: &PartitionId, batch: &Batch, found: Option<FailureState>) -> Summary {
-    of_batch(id, batch, "given_up", found)
+/// What is told of a batch that ends with a take, before that is written.
+pub fn ends(id: &PartitionId, batch: &Batch, definition: &Definition, seen: &Observed, now: Timestamp) -> Summary {
+    let told = of_batch(id, batch, Some(definition));
+    let listed = seen.listing.as_ref().map(|(listed, _)| listed);
+    Summary {
+        status: seen.status,
+        recovered_from: seen.found,
+        source_objects: told.source_objects.or(listed.map(|listed| listed.objects)),
+        source_rows: told.source_rows.or(listed.and_then(|listed| listed.rows)),
+        staged_rows: seen.staged.as_ref().map(|(counts, _)| counts.staged_rows).or(told.staged_rows),
+        target_rows: seen.target_rows,
+        merge_ended_at: seen.swap.map(|(_, to)| to).or((seen.status == "committed").then_some(now)),
+        ..told
+    }
 }
 
-/// What the batch's item knows of it, as it ended.
-fn of_batch(id: &PartitionId, batch: &Batch, status: &'static str, found: Option<FailureState>) -> Summary {
+/// What is told of a batch that a take didn't go on with: its definition or epoch changed, or nobody knows its outcome.
+/// `definition` is the one it began with.
+pub fn given_up(
+    id: &PartitionId,
+    batch: &Batch,
+    definition: Option<&Definition>,
+    found: Option<FailureState>,
+) -> Summary {
+    Summary { recovered_from: found, ..of_batch(id, batch, definition) }
+}
+
+/// What is told of a batch whose swap was found to have landed after it was given up, by its ledger row: it ended unseen.
+pub fn landed(id: &PartitionId, row: &LedgerRow) -> Summary {
+    let utc = |time: jiff::civil::DateTime| TimeZone::UTC.to_timestamp(time).ok();
+    Summary {
+        message: BATCH_ENDED,
+        id: id.clone(),
+        batch: row.batch.to_string(),
+        generation: row.generation.0,
+        fence: row.fence.0,
+        phase: Phase::Swapping.as_str(),
+        status: "committed",
+        recovered_from: Some(FailureState::AfterCommit),
+        source_objects: Some(row.source.objects),
+        source_rows: row.source.rows,
+        staged_rows: Some(row.counts.staged_rows),
+        target_rows: Some(row.counts.target_rows),
+        merge_started_at: None,
+        merge_ended_at: utc(row.swapped_at),
+        lookback_seconds: None,
+    }
+}
+
+/// What the item knows of a batch that ends.
+fn of_batch(id: &PartitionId, batch: &Batch, definition: Option<&Definition>) -> Summary {
     let listed = batch.listed.as_ref();
+    let swap = batch.statement.as_ref().filter(|_| batch.phase == Phase::Swapping);
     Summary {
         message: BATCH_ENDED,
         id: id.clone(),
@@ -341,36 +353,15 @@ fn of_batch(id: &PartitionId, batch: &Batch, status: &'static str, found: Option
         generation: batch.covers.0,
         fence: batch.fence.0,
         phase: batch.phase.as_str(),
-        status,
-        recovered_from: found,
+        status: "given_up",
+        recovered_from: None,
         source_objects: listed.map(|listed| listed.objects),
         source_rows: listed.and_then(|listed| listed.rows),
         staged_rows: batch.verified.as_ref().map(|verified| verified.staged_rows),
         target_rows: None,
-        merge_started_at: None,
+        merge_started_at: swap.map(|statement| statement.submitted_at),
         merge_ended_at: None,
-        lookback_seconds: None,
-    }
-}
-
-/// What is told of a batch whose swap was found to have landed after it was given up: it ended unseen.
-pub fn landed(id: &PartitionId, committed: &Committed) -> Summary {
-    Summary {
-        message: BATCH_ENDED,
-        id: id.clone(),
-        batch: committed.batch.to_string(),
-        generation: committed.generation.0,
-        fence: committed.fence.0,
-        phase: Phase::Swapping.as_str(),
-        status: "committed",
-        recovered_from: Some(FailureState::AfterCommit),
-        source_objects: None,
-        source_rows: None,
-        staged_rows: None,
-        target_rows: Some(committed.rows),
-        merge_started_at: None,
-        merge_ended_at: Some(committed.committed_at),
-        lookback_seconds: None,
+        lookback_seconds: definition.and_then(|definition| definition.lookback).map(|lookback| lookback.as_secs()),
     }
 }
 

@@ -115,9 +115,8 @@ pub struct PartitionItem {
     pub parked_since: Option<Timestamp>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(n: &u32) -> bool {
-    *n == 0
+fn is_zero<N: Default + PartialEq>(n: &N) -> bool {
+    *n == N::default()
 }
 
 /// A batch: one attempt to rebuild a partition. All that enters its SQL is fixed at its birth.
@@ -259,6 +258,9 @@ pub struct Listed {
     /// When the listing was done; for reports only.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "millis::option")]
     pub at: Option<Timestamp>,
+    /// Objects of the last committed inventory that weren't listed any more.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub missing: u64,
     /// Those that are new since the last commit and came late.
     #[serde(default, skip_serializing_if = "Late::is_none")]
     pub late: Late,

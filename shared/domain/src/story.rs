@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::id::{BatchId, DatasetName, Digest, Fence, Generation, PartitionId, PartitionName};
 use crate::measure::Observed;
-use crate::partition::{Batch, Committed, FailureState, Phase, millis};
+use crate::partition::{Batch, Committed, FailureState, Listed, Phase, millis};
 use crate::update::{Change, Item, Key, Update};
 
 /// How long a story is kept.
@@ -182,25 +182,27 @@ pub fn close(id: &PartitionId, batch: &Batch, ending: Ending<'_>, now: Timestamp
         Change::Set("expires_at", (now + KEPT_FOR).as_second().into()),
     ];
     let swap = batch.statement.as_ref().filter(|_| batch.phase == Phase::Swapping);
+    let listed = batch.listed.as_ref().or(ending.seen.and_then(|seen| seen.listing.as_ref().map(|(listed, _)| listed)));
     let times = [
-        ("listed_at", batch.listed.as_ref().and_then(|listed| listed.at)),
+        ("listed_at", listed.and_then(|listed| listed.at)),
         ("staged_at", batch.verified.as_ref().map(|verified| verified.staged_at)),
         ("swap_at", swap.map(|statement| statement.submitted_at)),
         ("failed_at", batch.failed_at),
     ];
     changes.extend(times.into_iter().filter_map(|(name, at)| Some(Change::Set(name, at?.as_millisecond().into()))));
-    if let Some(listed) = &batch.listed {
+    if let Some(listed) = listed {
         changes.push(Change::Set("objects", listed.objects.into()));
         changes.push(Change::Set("bytes", listed.bytes.into()));
         changes.push(Change::Set("digest", listed.digest.as_str().into()));
-        changes.push(Change::Set("inventory", listed.inventory.as_str().into()));
     }
+    // What was found unchanged stands in the inventory of the last commit.
+    changes.extend(batch.listed.as_ref().map(|listed| Change::Set("inventory", listed.inventory.as_str().into())));
     changes.extend(ending.rows.map(|rows| Change::Set("rows", rows.into())));
     changes.extend(ending.why.map(|why| Change::Set("why", why.into())));
     let recovered = batch.recovered.and_then(|state| serde_json::to_value(state).ok());
     changes.extend(recovered.map(|state| Change::Set("recovered_from", state)));
     changes.extend(batch.forced.then(|| Change::Set("forced", true.into())));
-    let counts = counts(batch, ending.seen);
+    let counts = counts(batch, listed, ending.seen);
     if !counts.is_empty() {
         changes.push(Change::Set("counts", Value::Object(counts.into_iter().map(|(n, v)| (n, v.into())).collect())));
     }
@@ -208,22 +210,25 @@ pub fn close(id: &PartitionId, batch: &Batch, ending: Ending<'_>, now: Timestamp
 }
 
 /// What was measured of the batch, as far as its item and its last worker know.
-fn counts(batch: &Batch, seen: Option<&Observed>) -> BTreeMap<String, u64> {
-    let mut counts: Vec<(&str, Option<u64>)> =
-        vec![("source_rows", batch.listed.as_ref().and_then(|listed| listed.rows))];
-    if let Some(listed) = &batch.listed {
+fn counts(batch: &Batch, listed: Option<&Listed>, seen: Option<&Observed>) -> BTreeMap<String, u64> {
+    let mut counts: Vec<(&str, Option<u64>)> = vec![("source_rows", listed.and_then(|listed| listed.rows))];
+    if let Some(listed) = listed {
         counts.push(("late_in_window", Some(listed.late.in_window)));
         counts.push(("late_outside_window", Some(listed.late.outside_window)));
+        counts.push(("missing_objects", Some(listed.missing)));
+        counts.push(("removals_told", Some(u64::try_from(batch.removed).unwrap_or(0))));
+        // An earlier take that went on to staging found none: nothing lets them pass.
+        let archived = seen.and_then(|seen| seen.listing.as_ref().map(|(_, archived)| *archived));
+        counts.push(("archived_objects", archived.or((batch.phase > Phase::Listing).then_some(0))));
     }
     if let Some(verified) = &batch.verified {
         counts.push(("staged_rows", Some(verified.staged_rows)));
         counts.push(("rejected_rows", Some(verified.rejected_rows)));
         counts.push(("duplicate_rows", Some(verified.duplicate_rows)));
-    }
-    if let Some(listing) = seen.and_then(|seen| seen.listing) {
-        counts.push(("missing_objects", Some(listing.missing)));
-        counts.push(("removals_told", Some(listing.told)));
-        counts.push(("archived_objects", Some(listing.archived)));
+        counts.push(("rows_before", Some(verified.rows_before)));
+        counts.push(("foreign_rows", Some(verified.foreign_rows)));
+        // The same: with one of these nothing is verified.
+        counts.extend(["null_rows", "other_partition_rows", "elsewhere_rows"].map(|none| (none, Some(0))));
     }
     if let Some((staged, loads)) = seen.and_then(|seen| seen.staged.as_ref()) {
         counts.push(("staged_rows", Some(staged.staged_rows)));
@@ -255,10 +260,11 @@ mod tests {
         let batch: Batch = serde_json::from_value(json!({
             "id": "01936000-0000-7000-8000-000000000001", "fence": 4, "covers": 3, "phase": "swapping", "attempt": 1,
             "definition": "d", "epoch": 1, "began_at": 1_000, "statement_timeout_seconds": 1_800, "spent_seconds": 9,
-            "listed": { "digest": "abc", "inventory": "inventory/1/", "objects": 2, "bytes": 99, "rows": 5, "at": 2_000,
+            "listed": { "digest": "abc", "inventory": "inventory/1/", "objects": 2, "bytes": 99, "rows": 5, "at": 2_000, "missing": 2,
                 "late": { "in_window": 1, "outside_window": 1 } },
             "statement": { "token": "t", "submitted_at": 4_000 },
-            "verified": { "staged_rows": 5, "rejected_rows": 0, "duplicate_rows": 0, "staged_at": "1970-01-01T00:00:03Z" },
+            "verified": { "staged_rows": 5, "rejected_rows": 0, "duplicate_rows": 0, "staged_at": "1970-01-01T00:00:03Z",
+                "rows_before": 4, "foreign_rows": 1 },
             "recovered": "before_commit", "failed_at": 4_500, "forced": true,
         }))
         .unwrap();

@@ -108,7 +108,13 @@ impl World {
     fn swap(&self, request: &Request<'_>, staged_rows: u64) -> rebuild::Swap {
         let source = SourceCounts { objects: 1, bytes: 9, rows: None };
         let listed = Listed { digest: Digest::of([b"d".as_slice()]), inventory_key: "inventory".into(), source };
-        let verified = Verified { staged_rows, rejected_rows: 0, duplicate_rows: 0, staged_at: self.clock.now() };
+        let verified = Verified {
+            staged_rows,
+            rejected_rows: 0,
+            duplicate_rows: 0,
+            staged_at: self.clock.now(),
+            ..Verified::default()
+        };
         rebuild::swap(request, &listed, &verified).unwrap()
     }
 

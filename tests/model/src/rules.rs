@@ -205,6 +205,7 @@ impl Rules {
             rejected_rows: 0,
             duplicate_rows: counts.duplicate_rows,
             staged_at: MARKED,
+            ..Default::default()
         };
         step::staged(taken, batch, &verdict, verified, patience(), now())
     }

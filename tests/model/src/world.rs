@@ -54,6 +54,7 @@ impl Files {
             bytes: objects,
             rows: None,
             at: None,
+            missing: 0,
             late: Late::default(),
         }
     }

@@ -221,7 +221,7 @@ impl World {
             self.sql(&[&format!("INSERT INTO {staging} (id, dt, said) VALUES {}", values.join(", "))]).await?;
         }
         let staged_at = "2026-11-02T03:04:05.678Z".parse()?;
-        Ok(Verified { staged_rows: rows, rejected_rows: 1, duplicate_rows: 2, staged_at })
+        Ok(Verified { staged_rows: rows, rejected_rows: 1, duplicate_rows: 2, staged_at, ..Verified::default() })
     }
 }
 
@@ -600,7 +600,16 @@ impl World {
         let recount = lookup::recount(request)?;
         let counts = rows::stage_counts(&self.definition, &self.rows(&recount, recount.last()).await?)?;
         let staged_at = "2026-11-02T03:04:05.678Z".parse()?;
-        Ok((Verified { staged_rows: counts.staged_rows, rejected_rows: 0, duplicate_rows: 0, staged_at }, counts))
+        Ok((
+            Verified {
+                staged_rows: counts.staged_rows,
+                rejected_rows: 0,
+                duplicate_rows: 0,
+                staged_at,
+                ..Verified::default()
+            },
+            counts,
+        ))
     }
 
     async fn upserted(&self, day: u64, fence: u64, rows: &str) -> Result<SwapCounts> {

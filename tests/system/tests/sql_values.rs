@@ -348,8 +348,13 @@ fn shape(definition: &Definition, values: &[PartitionValue; 4], text: &str) -> R
     };
     let source_counts = SourceCounts { objects: 1, bytes: 2, rows: None };
     let listed = Listed { digest: Digest::stored(text), inventory_key: text.to_owned(), source: source_counts };
-    let verified =
-        Verified { staged_rows: 3, rejected_rows: 0, duplicate_rows: 0, staged_at: jiff::Timestamp::UNIX_EPOCH };
+    let verified = Verified {
+        staged_rows: 3,
+        rejected_rows: 0,
+        duplicate_rows: 0,
+        staged_at: jiff::Timestamp::UNIX_EPOCH,
+        ..Verified::default()
+    };
     let batches = [
         rebuild::fence(&request)?,
         lookup::look(&request)?,

@@ -87,8 +87,9 @@ pub struct Listed {
     pub source: SourceCounts,
 }
 
-/// What was verified of the staging table. It enters the swap's SQL, so it is recorded with the batch before the swap is sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+/// What was verified of the staging table. It enters the swap's SQL, so it is recorded with the batch before the swap is sent;
+/// the last two don't, and are kept for the batch's story.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Verified {
     /// Rows staged: the swap fails if the table holds another number.
     pub staged_rows: u64,
@@ -98,6 +99,17 @@ pub struct Verified {
     pub duplicate_rows: u64,
     /// When that was verified.
     pub staged_at: Timestamp,
+    /// Rows that the target's partition held then.
+    #[serde(default)]
+    pub rows_before: u64,
+    /// Of them, those that no batch of ours wrote.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub foreign_rows: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 /// The statements that stage, and where their results are.

@@ -172,6 +172,7 @@ fn verified() -> Verified {
         rejected_rows: 0,
         duplicate_rows: 0,
         staged_at: "2026-11-02T03:04:05.678Z".parse().unwrap(),
+        ..Verified::default()
     }
 }
 

@@ -116,6 +116,7 @@ pub async fn build(listing: &Listing<'_>, has_time: &(dyn Fn() -> bool + Sync)) 
         bytes: progress.bytes,
         rows,
         at: None,
+        missing: progress.missing.0,
         late: progress.late,
     };
     Ok(Built::Whole(Box::new(Whole { listed, missing: progress.missing, unreadable, archived: progress.archived })))

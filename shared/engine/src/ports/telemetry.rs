@@ -3,12 +3,12 @@
 use tidemark_domain::id::DatasetName;
 use tidemark_domain::measure::{Measure, Summary};
 
-/// Takes measures, and the summary of each take. At most once: what a worker that is killed had measured is not told. It
-/// can't fail, waits for nothing and changes nothing: no decision hangs on it.
+/// Takes measures, and the summaries of takes and of batches that end. Measures at most once: what a worker that is killed
+/// had measured is not told. It can't fail, waits for nothing and changes nothing: no decision hangs on it.
 pub trait Telemetry: Send + Sync {
     /// Measures of a dataset; all of one function.
     fn measured(&self, dataset: &DatasetName, measures: &[Measure]);
-    /// A take that left its partition, with its measures.
+    /// A take that left its partition, with its measures; or a batch that ends, without.
     fn taken(&self, summary: &Summary, measures: &[Measure]);
 }
 

@@ -3,7 +3,7 @@
 use tidemark_domain::partition::{Batch, Committed, PartitionItem};
 use tidemark_domain::settle::Settlement;
 use tidemark_domain::update::Update;
-use tidemark_domain::{step, story, writes};
+use tidemark_domain::{measure, step, story, writes};
 
 use super::{Answer, Worker};
 use crate::error::Error;
@@ -39,8 +39,17 @@ impl Worker<'_> {
     /// Writes the item with the story and the lock's release, in one transaction.
     ///
     /// `None`: written. Else the item as it was found, where its condition failed. If only the lock isn't ours any more,
-    /// the rest is written without it.
-    pub(crate) async fn finish(&self, update: Update, story: Option<&Update>) -> Result<Option<PartitionItem>, Error> {
+    /// the rest is written without it. A batch that ends, and so has a story, is told before: a worker that is killed in
+    /// between leaves it to the next one to tell again.
+    pub(crate) async fn finish(
+        &mut self,
+        update: Update,
+        story: Option<&Update>,
+    ) -> Result<Option<PartitionItem>, Error> {
+        if story.is_some() && !std::mem::replace(&mut self.told_end, true) {
+            let told = measure::ends(&self.seen.id, &self.batch, &self.definition, &self.observed, self.now());
+            self.engine.telemetry.taken(&told, &[]);
+        }
         let mut updates = vec![update];
         updates.extend(story.cloned());
         let without_lock = updates.clone();
@@ -91,7 +100,12 @@ impl Worker<'_> {
             }
             Settlement::Hold { .. } | Settlement::Halt(_) | Settlement::Superseded => return None,
         };
-        let ending = story::Ending { outcome, rows: None, why: Some(&why), seen: Some(&self.observed) };
-        Some(story::close(&self.seen.id, batch, ending, self.now()))
+        Some(self.close_story(batch, outcome, &why))
+    }
+
+    /// Closes the story of a batch that came to nothing.
+    pub(crate) fn close_story(&self, batch: &Batch, outcome: story::Outcome, why: &str) -> Update {
+        let ending = story::Ending { outcome, rows: None, why: Some(why), seen: Some(&self.observed) };
+        story::close(&self.seen.id, batch, ending, self.now())
     }
 }

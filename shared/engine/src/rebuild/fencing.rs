@@ -47,7 +47,9 @@ impl Worker<'_> {
             self.observed.found = Some(FailureState::AfterCommit);
             self.engine.publish_rebuilt(self.seen, landed).await?;
             self.engine.write(&[story::close_committed(&self.seen.id, landed)]).await?;
-            self.engine.telemetry.taken(&measure::landed(&self.seen.id, landed), &[]);
+            if let Some(row) = &look.ledger {
+                self.engine.telemetry.taken(&measure::landed(&self.seen.id, row), &[]);
+            }
         }
         Ok(Next::Looked { batch, newest: landed.map(Box::new) })
     }

@@ -7,6 +7,7 @@ use tidemark_domain::id::DatasetName;
 use tidemark_domain::partition::Batch;
 use tidemark_domain::settle::Settlement;
 use tidemark_domain::step::{self, SOON};
+use tidemark_domain::story::Outcome;
 use tidemark_domain::take::Permission;
 use tidemark_domain::writes::{self, Keep};
 
@@ -63,7 +64,7 @@ impl Worker<'_> {
         }
     }
 
-    async fn hold(&self, settlement: &Settlement, batch: &Batch) -> Result<Answer, Error> {
+    async fn hold(&mut self, settlement: &Settlement, batch: &Batch) -> Result<Answer, Error> {
         let Settlement::Hold { kind, until, keep, alert, message } = settlement else {
             return Ok(Answer::Back);
         };
@@ -77,7 +78,8 @@ impl Worker<'_> {
         tracing::info!(kind, %until, kept = keep, why = message, "held");
         let kept = if *keep { Keep::As(batch) } else { Keep::End(batch) };
         let update = step::hold(&self.seen.id, &self.taken, &self.item, kind, *until, kept, &alerted);
-        if self.finish(update, self.ended_story(settlement, batch).as_ref()).await?.is_some() {
+        let story = self.ended_story(settlement, batch);
+        if self.finish(update, story.as_ref()).await?.is_some() {
             return Ok(self.overtaken().await);
         }
         if until.duration_since(self.now()) <= SOON {
@@ -86,7 +88,13 @@ impl Worker<'_> {
         Ok(Answer::Done("held"))
     }
 
-    async fn park(&self, kind: &str, message: &str, batch: &Batch, settlement: &Settlement) -> Result<Answer, Error> {
+    async fn park(
+        &mut self,
+        kind: &str,
+        message: &str,
+        batch: &Batch,
+        settlement: &Settlement,
+    ) -> Result<Answer, Error> {
         let mut alerted = self.item.alerted.clone();
         if alerted.insert(kind.to_owned()) {
             self.alert(kind, &format!("{kind}: {} is parked", self.seen.id), message).await?;
@@ -112,7 +120,7 @@ impl Worker<'_> {
         Ok(Answer::Done("would be parked, but was marked again; held"))
     }
 
-    async fn halt(&self, why: &str, keep: &Batch) -> Result<Answer, Error> {
+    async fn halt(&mut self, why: &str, keep: &Batch) -> Result<Answer, Error> {
         if self.seen.head.mode == Mode::Active {
             let subject = format!("dataset {} is halted", self.seen.id.dataset);
             let body = format!("{why}\n`tidemark doctor` finds it; it goes on by itself once mended.");
@@ -140,7 +148,7 @@ impl Worker<'_> {
     }
 
     /// What was submitted has ended, and nothing new may be.
-    async fn denied(&self) -> Result<Answer, Error> {
+    async fn denied(&mut self) -> Result<Answer, Error> {
         if self.permission == Permission::Follow {
             let update = writes::record(&self.seen.id, &self.taken, &self.batch.left_in_order());
             self.finish(update, None).await?;
@@ -149,14 +157,15 @@ impl Worker<'_> {
         // Retired, or not yielded any more: the batch ends; the next look leaves the index, or fences first.
         let (now, keep) = (self.now(), Keep::End(&self.batch));
         let update = step::hold(&self.seen.id, &self.taken, &self.item, "retired", now, keep, &self.item.alerted);
-        if self.finish(update, None).await?.is_none() {
+        let story = self.close_story(&self.batch, Outcome::GivenUp, "its dataset is retired, or its layout changed");
+        if self.finish(update, Some(&story)).await?.is_none() {
             self.engine.nudge(self.seen, self.item.marked).await;
         }
         Ok(Answer::Done("its batch ended; it leaves the index"))
     }
 
     async fn restored(
-        &self,
+        &mut self,
         ledger: tidemark_domain::id::Generation,
         stored: tidemark_domain::id::Fence,
     ) -> Result<Answer, Error> {
@@ -165,10 +174,11 @@ impl Worker<'_> {
              backup. The partition is rebuilt."
         );
         self.alert("restored", &format!("restored: {}", self.seen.id), &message).await?;
+        let story = self.close_story(&self.batch, Outcome::GivenUp, "the state table was restored from a backup");
         let mut marked = self.item.marked;
         for _ in 0..super::TAKES_AT_ONCE {
             let update = writes::restored(&self.seen.id, &self.taken, marked, ledger, stored, self.now());
-            match self.finish(update, None).await? {
+            match self.finish(update, Some(&story)).await? {
                 None => {
                     self.engine.nudge(self.seen, marked.max(ledger).next()).await;
                     return Ok(Answer::Done("the state table was restored; fencing comes next"));

@@ -2,7 +2,6 @@
 
 use tidemark_domain::definition::Definition;
 use tidemark_domain::failure::FailureKind;
-use tidemark_domain::measure::Gone;
 use tidemark_domain::partition::{Accept, Listed};
 use tidemark_domain::settle::{self, Settlement};
 use tidemark_domain::step;
@@ -33,9 +32,8 @@ impl Worker<'_> {
             }
         };
         let verdict = guards(&self.definition, self.batch.accept.as_ref(), self.batch.removed, &whole);
-        let told = u64::try_from(self.batch.removed).unwrap_or(0);
-        let gone = Gone { missing: whole.missing.0, told, archived: whole.archived.0 };
         let listed = Listed { at: Some(self.now()), ..whole.listed };
+        self.observed.listing = Some((listed.clone(), whole.archived.0));
         let objects = listed.objects;
         tracing::info!(objects, bytes = listed.bytes, rows = listed.rows, "listed");
         let source = SourceCounts { objects, bytes: listed.bytes, rows: listed.rows };
@@ -46,7 +44,6 @@ impl Worker<'_> {
                 next = step::listed(&self.item, &self.batch, listed, &verdict, self.patience(), self.now());
             }
         }
-        self.observed.listing = Some(gone);
         match &next {
             Next::Confirm { .. } => tracing::info!(objects, "unchanged since the last commit"),
             Next::Settle { settlement: Settlement::Hold { until, .. }, .. } => {

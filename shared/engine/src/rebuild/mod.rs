@@ -27,7 +27,7 @@ use tidemark_domain::id::{BatchId, PartitionId};
 use tidemark_domain::lock::Scope;
 use tidemark_domain::measure;
 use tidemark_domain::message::{PartitionMessage, Wish};
-use tidemark_domain::partition::PartitionItem;
+use tidemark_domain::partition::{Batch, FailureState, PartitionItem};
 use tidemark_domain::take::{self, Decision, Take, View};
 use tidemark_domain::{story, writes};
 
@@ -167,7 +167,7 @@ impl Engine {
         match self.write(&updates).await? {
             Written::Applied { .. } => {
                 if let Some(before) = given_up {
-                    self.telemetry.taken(&measure::given_up(id, before, take.found), &[]);
+                    self.tell_given_up(id, before, take.found).await;
                 }
             }
             Written::Refused(found) if found.first().is_some_and(Option::is_some) => return Ok(None),
@@ -191,6 +191,15 @@ impl Engine {
             }
         };
         Ok(Some(worker.run().await))
+    }
+}
+
+impl Engine {
+    /// Tells of a batch that isn't gone on with. Told after it was written, unlike other ends: a lock that is busy would have
+    /// it told again and again.
+    async fn tell_given_up(&self, id: &PartitionId, batch: &Batch, found: Option<FailureState>) {
+        let definition = self.definitions.get(self.ports.state.as_ref(), &id.dataset, &batch.definition).await.ok();
+        self.telemetry.taken(&measure::given_up(id, batch, definition.as_deref(), found), &[]);
     }
 }
 

@@ -133,6 +133,8 @@ impl Worker<'_> {
             rejected_rows: counted.loads.map_or(0, |loads| loads.rejected_rows),
             duplicate_rows: counted.counts.duplicate_rows,
             staged_at: now,
+            rows_before: counted.counts.target_rows,
+            foreign_rows: counted.counts.foreign_rows,
         };
         step::staged(&self.item, &self.batch, &verdict, verified, self.patience(), now)
     }

@@ -13,6 +13,7 @@ mod guards;
 mod hostile;
 mod inventories;
 mod limits;
+mod lines;
 mod measures;
 mod modes;
 mod outages;

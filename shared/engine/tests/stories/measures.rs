@@ -2,16 +2,14 @@
 
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use serde_json::json;
-use tidemark_domain::id::{Epoch, PartitionId, PartitionName};
+use tidemark_domain::id::{PartitionId, PartitionName};
 use tidemark_domain::lock::Scope;
 use tidemark_domain::measure::{self, Metric};
 use tidemark_domain::partition::FailureState;
-use tidemark_domain::story::Outcome;
 use tidemark_engine::memory::{Fault, Pace, Plan};
 use tidemark_engine::ports::{Clock as _, StateStore as _};
-use tidemark_engine::read::stories::{Wanted, newest};
 use tidemark_engine::rebuild::Work;
 
 use super::world::{TOML, World};
@@ -43,7 +41,7 @@ async fn a_rebuild_tells_its_times_counts_and_summary() {
         assert!(once(&world, metric).abs() < f64::EPSILON, "{}", metric.name);
     }
 
-    let summaries = world.telemetry.summaries();
+    let summaries = world.told(measure::TAKE_ENDED);
     assert_eq!(summaries.len(), 1);
     let told = serde_json::to_value(&summaries[0]).unwrap();
     let counts =
@@ -71,7 +69,7 @@ async fn each_failure_state_is_told_by_who_finds_it_with_the_time_since() {
         if answer.is_some() {
             break;
         }
-        assert!(world.telemetry.summaries().is_empty(), "a worker that died told nothing");
+        assert!(world.told(measure::TAKE_ENDED).is_empty(), "a worker that died measured nothing");
         world.rest(&format!("died after effect {number}")).await;
         let by_state = [
             (FailureState::BeforeStaging, measure::RECOVERED_BEFORE_STAGING),
@@ -84,7 +82,8 @@ async fn each_failure_state_is_told_by_who_finds_it_with_the_time_since() {
             .filter(|(_, metric)| !world.telemetry.values(*metric).is_empty())
             .map(|(s, _)| *s)
             .collect();
-        let found: Vec<_> = world.telemetry.summaries().iter().filter_map(|summary| summary.recovered_from).collect();
+        let takes = world.told(measure::TAKE_ENDED);
+        let found: Vec<_> = takes.iter().filter_map(|summary| summary.recovered_from).collect();
         assert_eq!(told, found, "effect {number}");
         if landed > 0 && !found.is_empty() {
             assert_eq!(found, [FailureState::AfterCommit], "effect {number}: it had landed");
@@ -155,49 +154,4 @@ async fn a_late_file_is_counted_once_by_the_commit_that_brings_it() {
     world.put(&format!("{LONG_AGO}/late.csv"), "2\n").await;
     world.rest("put again as it was").await;
     once(&world, measure::LATE_OUTSIDE_WINDOW);
-}
-
-/// A batch is told once, in one line, with all that a recovery by hand would ask for: also one whose takes were many.
-#[tokio::test]
-async fn each_batch_ends_in_one_line_of_the_log() {
-    let mut world = World::new(&TOML.replace("interval = \"0s\"", "interval = \"0s\"\nlookback = \"3d\"")).await;
-    world.put("dt=2026-11-01/a.csv", "1\n2\n").await;
-    world.rest("").await;
-    world.replay("dt=2026-11-01", &json!({"force": false}));
-    world.rest("").await;
-    world.put("dt=2026-11-01/b.csv", "3#bad\n").await;
-    world.rest("").await;
-    let stories = world.state.items().into_iter().filter(|(key, _)| key.sk.starts_with("BATCH#")).count();
-    let summaries = world.telemetry.summaries();
-    let ended: Vec<_> = summaries.iter().filter(|summary| summary.message == measure::BATCH_ENDED).collect();
-    assert_eq!(ended.len(), stories, "a line for each batch: {ended:#?}");
-    let status: Vec<&str> = ended.iter().map(|summary| summary.status).collect();
-    assert_eq!(status, ["committed", "unchanged", "parked"]);
-    let committed = ended[0];
-    assert_eq!((committed.source_objects, committed.staged_rows, committed.target_rows), (Some(1), Some(2), Some(2)));
-    assert!(committed.merge_started_at.is_some() && committed.merge_started_at <= committed.merge_ended_at);
-    assert!(ended.iter().all(|summary| summary.lookback_seconds.is_some()), "{ended:#?}");
-}
-
-/// A batch that a take doesn't go on with is told, and its story is there: here the definition changed under it.
-#[tokio::test]
-async fn a_batch_that_is_not_gone_on_with_is_told_too() {
-    let mut world = World::new(TOML).await;
-    world.put("dt=2026-11-01/a.csv", "1\n").await;
-    world.mark().await;
-    world.clock.advance(Duration::from_secs(40));
-    world.warehouse.set_pace("/stage", Pace::After(Duration::from_secs(10_000)));
-    world.rebuild().await;
-    let before = world.item("dt=2026-11-01").batch.expect("it stages");
-    world.warehouse.set_pace("/stage", Pace::AtOnce);
-    world.put_in_force(&TOML.replace("interval = \"0s\"", "interval = \"0s\"\nload_window = \"20m\""), Epoch(1)).await;
-    world.rest("").await;
-    let ended = world.telemetry.summaries();
-    let ended: Vec<_> = ended.iter().filter(|told| told.message == measure::BATCH_ENDED).collect();
-    assert_eq!((ended[0].batch.clone(), ended[0].status), (before.id.to_string(), "given_up"), "{ended:#?}");
-    assert_eq!(ended.len(), 2);
-    let wanted = Wanted { partition: None, since: Timestamp::UNIX_EPOCH, limit: 9, read_at_most: 99 };
-    let found = newest(&world.engine().ports, &world.definition.name, wanted).await;
-    let outcomes: Vec<Outcome> = found.unwrap().stories.iter().map(|(_, story)| story.outcome).collect();
-    assert_eq!(outcomes, [Outcome::Committed, Outcome::GivenUp]);
 }

@@ -110,7 +110,7 @@ fn of_functions(world: &World, fence: u64) -> Result<Vec<Batch>> {
     let partition = world.definition.partition_of(&format!("region={fence}/dt=2026-11-01/a.csv"))?;
     let request = world.request(&partition, new_batch(), fence);
     let staged_at = "2026-11-02T03:04:05.678Z".parse()?;
-    let verified = Verified { staged_rows: 1, rejected_rows: 0, duplicate_rows: 0, staged_at };
+    let verified = Verified { staged_rows: 1, rejected_rows: 0, duplicate_rows: 0, staged_at, ..Verified::default() };
     let row = format!(
         "INSERT INTO {} (id, dt, said) VALUES (1, DATE '2026-11-01', 'x')",
         identifier::staging(request.batch)?
