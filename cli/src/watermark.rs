@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::json;
 use tidemark_domain::id::PartitionName;
 use tidemark_domain::partition_value::Partition;
-use tidemark_domain::watermark::{reaches, within};
+use tidemark_domain::watermark::{self, within};
 use tidemark_engine::read::gauges;
 
 use crate::cloud::{Cloud, Known, unavailable};
@@ -36,16 +36,17 @@ pub(crate) async fn run(arguments: &Watermark) -> Result<Outcome, Failure> {
     let gauges = gauges::of(&cloud.ports, &known.dataset).await.map_err(unavailable)?;
     let counted = gauges.is_whole();
     let first = if counted { gauges.watermark(&known.definition) } else { stored(&known) };
+    let watermark = watermark::Watermark::of(first, counted);
     let groups = if counted { within(&known.definition, gauges.unbuilt.iter()) } else { Vec::new() };
     let through = match &arguments.through {
-        Some(name) => Some(through(&cloud, &known, name, first.as_ref()).await?),
+        Some(name) => Some(through(&cloud, &known, name, &watermark).await?),
         None => None,
     };
     if arguments.json {
         let group = |(within, first): &(String, Partition)| json!({ "within": within, "not_built_from": first.name });
         let mut told = json!({
             "dataset": known.dataset,
-            "not_built_from": first.as_ref().map(|first| &first.name),
+            "not_built_from": watermark.first().map(|first| &first.name),
             "counted": counted,
             "unbuilt": gauges.unbuilt.len(),
             "within": groups.iter().map(group).collect::<Vec<_>>(),
@@ -55,7 +56,7 @@ pub(crate) async fn run(arguments: &Watermark) -> Result<Outcome, Failure> {
         }
         console::print_json(&told)?;
     } else {
-        console::print(&shown(&known, first.as_ref(), counted, gauges.unbuilt.len(), &groups, through.as_ref()))?;
+        console::print(&shown(&known, &watermark, counted, gauges.unbuilt.len(), &groups, through.as_ref()))?;
     }
     Ok(match through {
         Some((_, false, _)) => Outcome::Problems,
@@ -72,34 +73,34 @@ fn stored(known: &Known) -> Option<Partition> {
 /// A partition, whether it and all before it are built, and why not.
 type Through = (PartitionName, bool, Option<&'static str>);
 
-async fn through(cloud: &Cloud, known: &Known, name: &str, first: Option<&Partition>) -> Result<Through, Failure> {
+async fn through(
+    cloud: &Cloud,
+    known: &Known,
+    name: &str,
+    watermark: &watermark::Watermark,
+) -> Result<Through, Failure> {
     let seen = cloud.look(known.dataset.as_str(), name).await?;
     let partition = known.definition.partition(&seen.id.partition);
     let partition = partition.map_err(|error| Failure::Refused(error.to_string()))?;
-    let why = match seen.item {
-        None => Some("no file of it was ever seen"),
-        Some(item) if !item.at_rest() => Some("it isn't built itself"),
-        Some(_) if !reaches(first, &partition) => Some("one before it isn't built"),
-        Some(_) => None,
-    };
+    let why = watermark.why_not_through(&partition, seen.item.as_ref());
     Ok((seen.id.partition, why.is_none(), why))
 }
 
 fn shown(
     known: &Known,
-    first: Option<&Partition>,
+    watermark: &watermark::Watermark,
     counted: bool,
     unbuilt: usize,
     groups: &[(String, Partition)],
     through: Option<&Through>,
 ) -> String {
     let name = &known.dataset;
-    let mut text = match first {
-        None if unbuilt == 0 => format!("{NAME}{name}{PLAIN}: {GOOD}every known partition is built{PLAIN}\n"),
-        None => {
+    let mut text = match watermark {
+        watermark::Watermark::All => format!("{NAME}{name}{PLAIN}: {GOOD}every known partition is built{PLAIN}\n"),
+        watermark::Watermark::Unknown => {
             format!("{NAME}{name}{PLAIN}: {WARN}nothing is known yet{PLAIN}: too many partitions wait to count them\n")
         }
-        Some(first) => {
+        watermark::Watermark::Before(first) => {
             let more = if counted { String::new() } else { " or more; as sweep last wrote it".to_owned() };
             let waits = if unbuilt == 1 { "1 isn't built".to_owned() } else { format!("{unbuilt} aren't built") };
             let value = &first.name;

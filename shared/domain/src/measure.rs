@@ -180,6 +180,8 @@ pub struct Observed {
     pub target_rows: Option<u64>,
     /// How the worker left the partition; see [`status`].
     pub status: &'static str,
+    /// That the batch ends was told.
+    pub end_told: bool,
     /// It gave way to somebody else's locks.
     pub contended: bool,
     /// How long the batch has been in statements.
@@ -197,6 +199,7 @@ impl Observed {
             swap: None,
             target_rows: None,
             status: "failed",
+            end_told: false,
             contended: false,
             in_statements: SignedDuration::ZERO,
         }

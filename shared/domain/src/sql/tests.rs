@@ -219,7 +219,33 @@ fn everything() -> Vec<Batch> {
     all.extend(batches(&Born::of(upserted("key = [\"order_id\"]"), day()), Some(&source())));
     all.extend(batches(&Born::of(definition(CLICKS), long_day()).after(900), Some(&source())));
     all.extend(sweeps());
+    all.extend(runbook());
     all
+}
+
+/// The runbook's six queries, as an operator gets them for a partition.
+fn runbook() -> Vec<Batch> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/runbook/queries");
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+    files.sort();
+    let stack = StackName::new("tidemark-prod").unwrap();
+    let mut queries = Vec::new();
+    for born in [
+        Born::of(definition(ORDERS), day()),
+        Born::of(definition(EVENTS), hostile()),
+        Born::of(definition(CLICKS), long_day()),
+    ] {
+        let batch = Some(born.request().batch);
+        let Born { definition, partition, .. } = &born;
+        let about = super::runbook::About { stack: &stack, definition, partition, committed: batch, newest: batch };
+        for file in &files {
+            let query = super::runbook::fill(&std::fs::read_to_string(file).unwrap(), &about).unwrap();
+            let name = file.file_stem().unwrap().to_string_lossy();
+            queries.push(Batch::new(format!("tidemark/{name}"), vec![query]).unwrap());
+        }
+    }
+    assert_eq!(queries.len(), 3 * 6);
+    queries
 }
 
 /// What sweep runs, with hostile names.

@@ -46,7 +46,7 @@ impl Worker<'_> {
         update: Update,
         story: Option<&Update>,
     ) -> Result<Option<PartitionItem>, Error> {
-        if story.is_some() && !std::mem::replace(&mut self.told_end, true) {
+        if story.is_some() && !std::mem::replace(&mut self.observed.end_told, true) {
             let told = measure::ends(&self.seen.id, &self.batch, &self.definition, &self.observed, self.now());
             self.engine.telemetry.taken(&told, &[]);
         }

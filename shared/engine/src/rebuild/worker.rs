@@ -47,8 +47,6 @@ pub(crate) struct Worker<'a> {
     pub(crate) was_over: bool,
     /// What is told of it once it has left.
     pub(crate) observed: Observed,
-    /// It was told that its batch ends.
-    pub(crate) told_end: bool,
     stuck: bool,
     /// The definition the batch began with.
     pub(crate) definition: Arc<Definition>,
@@ -94,7 +92,6 @@ impl<'a> Worker<'a> {
             blocked_by: None,
             was_over: false,
             observed: Observed::at_take(take.found, item.batch.as_ref()),
-            told_end: false,
             stuck: take.stuck,
             definition,
             partition,

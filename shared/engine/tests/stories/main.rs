@@ -29,4 +29,5 @@ mod sweep;
 mod sweep_steps;
 mod tidy;
 mod troubles;
+mod watermark;
 mod world;
