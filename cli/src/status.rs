@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tidemark_domain::dataset::Mode;
 use tidemark_domain::id::DatasetName;
 use tidemark_engine::read::datasets::{self, Dataset};
-use tidemark_engine::read::gauges::{self, Count, Gauges};
+use tidemark_engine::read::gauges::{self, Count, Gauges, Sweep};
 
 use crate::cloud::{Cloud, unavailable};
 use crate::console::{self, BAD, FAINT, GOOD, NAME, PLAIN, WARN};
@@ -26,6 +26,8 @@ const AT_ONCE: usize = 16;
 const ONE_SCREEN: usize = 20;
 /// Sweep comes each minute; a task of it that waits longer than this tells that it doesn't.
 const SWEEP_MAY_WAIT: SignedDuration = SignedDuration::from_mins(30);
+/// A stack whose datasets are younger than this may not have had its first sweep yet.
+const FIRST_SWEEP_MAY_TAKE: SignedDuration = SignedDuration::from_mins(5);
 /// Parked partitions named of a dataset.
 const NAMED: usize = 3;
 
@@ -73,11 +75,13 @@ pub(crate) async fn run(arguments: &Status) -> Result<Outcome, Failure> {
         stream::iter(chosen).map(|dataset| stand(&cloud, dataset)).buffered(AT_ONCE).try_collect().await?;
     let now = cloud.ports.clock.now();
     let mut problems: Vec<Problem> = stands.iter().flat_map(|stand| problems(stand, now)).collect();
-    problems.extend(sweep(&cloud, &stands, now).await?);
+    let sweep = gauges::sweep(&cloud.ports).await.map_err(unavailable)?;
+    problems.extend(sweep_problem(sweep, &stands, now));
+    let told = Screen { cloud: &cloud, stands: &stands, problems: &problems, swept: sweep != Sweep::Never, now };
     if arguments.json {
-        console::print_json(&as_json(&cloud, &stands, &problems, now))?;
+        console::print_json(&as_json(&told))?;
     } else {
-        console::print(&screen(&cloud, &stands, &problems, arguments.all, now))?;
+        console::print(&screen(&told, arguments.all))?;
     }
     Ok(if problems.is_empty() { Outcome::Done } else { Outcome::Problems })
 }
@@ -128,16 +132,21 @@ fn problems(stand: &Stand, now: Timestamp) -> Vec<Problem> {
     problems
 }
 
-/// Sweep comes each minute: a task that has long been due tells that it doesn't.
-async fn sweep(cloud: &Cloud, stands: &[Stand], now: Timestamp) -> Result<Option<Problem>, Failure> {
-    let waits = gauges::sweep_waits_since(&cloud.ports).await.map_err(unavailable)?;
-    let late = waits.filter(|since| !stands.is_empty() && now.duration_since(*since) > SWEEP_MAY_WAIT);
-    Ok(late.map(|since| Problem {
-        dataset: None,
-        kind: "sweep",
-        text: format!("sweep has had something to do since {}, and hasn't come", when(since, now)),
-        page: "sweep-missing",
-    }))
+/// Sweep comes each minute: a task that has long been due tells that it doesn't, and so does a stack without any.
+fn sweep_problem(sweep: Sweep, stands: &[Stand], now: Timestamp) -> Option<Problem> {
+    let oldest = stands.iter().map(|stand| stand.dataset.head.since).min()?;
+    let text = match sweep {
+        Sweep::WaitsSince(since) if now.duration_since(since) > SWEEP_MAY_WAIT => {
+            format!("sweep has had something to do since {}, and hasn't come", when(since, now))
+        }
+        Sweep::Never if now.duration_since(oldest) > FIRST_SWEEP_MAY_TAKE => format!(
+            "sweep has never run here, though a dataset is in force since {}: what was put off or lost is never woken. Is the \
+             schedule there and enabled, may it invoke the function, and does that not fail at once?",
+            when(oldest, now)
+        ),
+        Sweep::Never | Sweep::InTime | Sweep::WaitsSince(_) => return None,
+    };
+    Some(Problem { dataset: None, kind: "sweep", text, page: "sweep-missing" })
 }
 
 fn kinds(kinds: &BTreeMap<String, usize>) -> String {
@@ -158,7 +167,18 @@ pub(crate) fn mode(mode: Mode) -> &'static str {
     }
 }
 
-fn screen(cloud: &Cloud, stands: &[Stand], problems: &[Problem], all: bool, now: Timestamp) -> String {
+/// All that is told.
+struct Screen<'a> {
+    cloud: &'a Cloud,
+    stands: &'a [Stand],
+    problems: &'a [Problem],
+    /// Sweep has been there.
+    swept: bool,
+    now: Timestamp,
+}
+
+fn screen(told: &Screen<'_>, all: bool) -> String {
+    let &Screen { cloud, stands, problems, swept, now } = told;
     let mut text = format!("{NAME}{}{PLAIN} {FAINT}{}{PLAIN}\n", cloud.config.stack, to_second(now));
     if stands.is_empty() {
         text += "no dataset is in force; write a datasets.toml, then `tidemark apply datasets.toml`\n";
@@ -190,7 +210,12 @@ fn screen(cloud: &Cloud, stands: &[Stand], problems: &[Problem], all: bool, now:
         let _ = writeln!(text, "\n{BAD}{}{PLAIN} {whose}{}", problem.kind, problem.text);
         let _ = writeln!(text, "  {FAINT}tidemark runbook {}{PLAIN}", problem.page);
     }
-    if problems.is_empty() {
+    if problems.is_empty() && !swept {
+        let _ = writeln!(
+            text,
+            "\n{WARN}sweep hasn't run yet{PLAIN}: it comes each minute; nothing that waits for it moves before"
+        );
+    } else if problems.is_empty() {
         let _ = writeln!(text, "\n{GOOD}nothing waits for anybody{PLAIN}");
     }
     text
@@ -218,7 +243,8 @@ fn row(stand: &Stand, now: Timestamp) -> Vec<Cell> {
     ]
 }
 
-fn as_json(cloud: &Cloud, stands: &[Stand], problems: &[Problem], now: Timestamp) -> Value {
+fn as_json(told: &Screen<'_>) -> Value {
+    let &Screen { cloud, stands, problems, swept, now } = told;
     let dataset = |stand: &Stand| {
         let (Dataset { name, head }, gauges) = (&stand.dataset, &stand.gauges);
         let oldest = gauges.oldest.as_ref();
@@ -244,7 +270,40 @@ fn as_json(cloud: &Cloud, stands: &[Stand], problems: &[Problem], now: Timestamp
     json!({
         "stack": cloud.config.stack.as_str(),
         "at": to_second(now),
+        "swept": swept,
         "datasets": stands.iter().map(dataset).collect::<Vec<_>>(),
         "problems": problems.iter().map(problem).collect::<Vec<_>>(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use serde_json::json;
+
+    use super::*;
+
+    /// What is told of sweep, where a dataset is in force for so many minutes.
+    fn told(sweep: Sweep, minutes: i64) -> String {
+        let head = json!({
+            "hash": "0".repeat(64), "epoch": 1, "mode": "active", "concurrency": "table", "since": 0, "by": "alice",
+        });
+        let dataset =
+            Dataset { name: DatasetName::new("orders").unwrap(), head: serde_json::from_value(head).unwrap() };
+        let stand = Stand { dataset, gauges: Gauges::default(), watermark: None };
+        let now = Timestamp::UNIX_EPOCH + SignedDuration::from_mins(minutes);
+        let problem = sweep_problem(sweep, &[stand], now);
+        problem.map_or_else(|| "nothing".to_owned(), |problem| format!("{}: {}", problem.page, problem.text))
+    }
+
+    #[test]
+    fn a_sweep_that_never_came_or_comes_no_more_is_told() {
+        let due = Sweep::WaitsSince(Timestamp::UNIX_EPOCH);
+        assert_eq!([told(Sweep::InTime, 600), told(due, 29), told(Sweep::Never, 4)], ["nothing"; 3]);
+        expect![
+            "sweep-missing: sweep has had something to do since 1970-01-01T00:00:00Z (31 minutes ago), and hasn't come"
+        ]
+        .assert_eq(&told(due, 31));
+        expect!["sweep-missing: sweep has never run here, though a dataset is in force since 1970-01-01T00:00:00Z (6 minutes ago): what was put off or lost is never woken. Is the schedule there and enabled, may it invoke the function, and does that not fail at once?"].assert_eq(&told(Sweep::Never, 6));
+    }
 }

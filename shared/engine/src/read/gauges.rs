@@ -33,7 +33,7 @@ pub struct Count {
 }
 
 /// A dataset's partitions by what is to be done.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Gauges {
     /// Partitions with anything to do.
     pub dirty: Count,
@@ -97,12 +97,26 @@ pub async fn of(ports: &Ports, dataset: &DatasetName) -> Result<Gauges, Error> {
     Ok(Gauges { dirty, building, held, parked, parked_kinds, parked_first, oldest, unbuilt })
 }
 
-/// Since when the task of sweep that waits longest has been due; `None` where none waits, or sweep has never been there.
-pub async fn sweep_waits_since(ports: &Ports) -> Result<Option<Timestamp>, Error> {
-    let now = ports.clock.now();
+/// What sweep's cursors tell of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sweep {
+    /// It has never been there.
+    Never,
+    /// Nothing of it is due.
+    InTime,
+    /// The task that waits longest has been due since then.
+    WaitsSince(Timestamp),
+}
+
+/// Whether sweep comes.
+pub async fn sweep(ports: &Ports) -> Result<Sweep, Error> {
     let cursors = ports.state.items(cursor::CURSORS, cursor::PREFIX, None, 1_000).await?;
-    let cursors = cursors.iter().filter_map(|(_, item)| Cursor::from_item(item).ok());
-    Ok(cursors.map(|cursor| cursor.next_at).min().filter(|at| *at <= now))
+    let next = cursors.iter().filter_map(|(_, item)| Cursor::from_item(item).ok()).map(|cursor| cursor.next_at).min();
+    Ok(match next {
+        None => Sweep::Never,
+        Some(at) if at <= ports.clock.now() => Sweep::WaitsSince(at),
+        Some(_) => Sweep::InTime,
+    })
 }
 
 async fn entries(ports: &Ports, index: Index, dataset: &DatasetName) -> Result<(Vec<DueEntry>, Count), Error> {

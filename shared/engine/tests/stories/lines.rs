@@ -151,7 +151,7 @@ async fn the_batch_of_a_retired_dataset_is_told_too() {
     world.rest("").await;
     assert!(world.item(DAY).batch.is_none());
     let ended = world.told(measure::BATCH_ENDED);
-    assert_eq!(ended.iter().map(|line| line.batch.clone()).collect::<Vec<_>>(), [batch.clone()], "{ended:#?}");
+    assert_eq!(ended.iter().map(|line| line.batch.as_str()).collect::<Vec<_>>(), [&batch], "{ended:#?}");
     let stories = world.stories().await;
     assert_eq!((stories[0].0.clone(), stories[0].1.outcome), (batch, Outcome::GivenUp));
 }

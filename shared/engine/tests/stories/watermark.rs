@@ -66,9 +66,11 @@ async fn while_a_dataset_is_paused_or_halted_what_is_marked_holds_it() {
 #[tokio::test]
 async fn what_is_being_built_holds_it() {
     let mut world = World::new(TOML).await;
-    world.warehouse.set_pace("/stage", Pace::After(Duration::from_hours(1)));
+    world.warehouse.set_pace("/stage", Pace::After(Duration::from_mins(10)));
     world.put("dt=2026-11-01/a.csv", "1\n").await;
-    world.rounds(3).await;
+    world.mark().await;
+    world.clock.advance(Duration::from_secs(31));
+    world.rebuild().await;
     assert!(world.item("dt=2026-11-01").batch.is_some(), "it stages");
     assert_eq!(world.watermark("building").await.as_deref(), Some("dt=2026-11-01"));
 }
