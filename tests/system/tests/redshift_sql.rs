@@ -4,6 +4,10 @@
 
 #[path = "redshift_sql/grants.rs"]
 mod grants;
+#[path = "redshift_sql/ranges.rs"]
+mod ranges;
+#[path = "redshift_sql/upsert.rs"]
+mod upsert;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, mpsc};
@@ -21,8 +25,8 @@ use tidemark_domain::id::{BatchId, DefinitionHash, Digest, Epoch, Fence, Generat
 use tidemark_domain::partition_value::{Partition, PartitionValue};
 use tidemark_domain::sql::rebuild::{self, LastBatch, Listed, Request, Verified};
 use tidemark_domain::sql::rows::{self, Field, SwapCounts};
-use tidemark_domain::sql::{Batch, SubStatement, identifier, install, ledger, lookup, survey};
-use tidemark_domain::verify::{SourceCounts, StageCounts};
+use tidemark_domain::sql::{Batch, SubStatement, identifier, install, ledger, lookup};
+use tidemark_domain::verify::SourceCounts;
 use tidemark_engine::ports::{Execution, ExecutionStatus, Submission, Warehouse};
 use tidemark_local::{Postgres, Run};
 use tidemark_redshift_data::{Config, Isolation, Server, serve};
@@ -338,60 +342,6 @@ async fn sweep_is_told_the_newest_batches_and_what_is_not_booked() -> Result<()>
     Ok(())
 }
 
-/// Rows each half hour around the end of summer time; the hour that the clocks show twice is swapped alone, and told by its name.
-#[tokio::test]
-async fn c059_the_hour_that_occurs_twice_is_swapped_as_one_and_nothing_beside_it() -> Result<()> {
-    let mut world = World::new("local_hours", "").await?;
-    for column in ["timestamp", "timestamptz"] {
-        let text = format!(
-            "[clicks_{column}]\nsource = \"s3://lake/{column}/\"\nlayout = \"{{yyyy}}/{{mm}}/{{dd}}/{{hh}}/\"\nformat = \"csv\"\n\
-             target = \"web.clicks_{column}\"\ncolumns = [\"id bigint\", \"seen_at {column}\"]\n\
-             [clicks_{column}.partition.hour]\ntype = \"timestamp\"\nrange_of = \"seen_at\"\ntimezone = \"Europe/Berlin\"\n"
-        );
-        world.definition = definition::parse(&text).map_err(|problems| anyhow!("{problems:?}"))?.remove(0);
-        let target = world.definition.target.clone();
-        world.sql(&[&format!("CREATE TABLE {target} (id bigint, seen_at {column})")]).await?;
-        world.finish(&install::install_target(&target)?).await?;
-        world.finish(&world.own("prod", 3, false)?).await?;
-        let from: jiff::Timestamp = "2026-10-24T22:00:00Z".parse()?;
-        let moments = (0..12).map(|half| from + jiff::SignedDuration::from_mins(30 * half));
-        let rows: Vec<_> = moments.map(|at| format!("(0, CAST('{at}' AS {column}))")).collect();
-        world.sql(&["SET timezone TO 'UTC'", &format!("INSERT INTO {target} VALUES {}", rows.join(", "))]).await?;
-
-        let partition = world.definition.partition_of("2026/10/25/2/a.csv")?;
-        let request = Request { accept_foreign_rows: true, ..world.request(&partition, new_batch(), 1) };
-        let mut verified = world.stage(&request, 0).await?;
-        let staging = identifier::staging(request.batch)?;
-        let edges = ["2026-10-25 00:00:00+00", "2026-10-25 01:59:59.999999+00", "2026-10-25 02:00:00+00"];
-        let rows: Vec<_> = edges.iter().map(|at| format!("(1, CAST('{at}' AS {column}))")).collect();
-        world
-            .sql(&["SET timezone TO 'UTC'", &format!("INSERT INTO {staging} VALUES {}, (1, NULL)", rows.join(", "))])
-            .await?;
-        let recount = lookup::recount(&request)?;
-        let counts = rows::stage_counts(&world.definition, &world.rows(&recount, recount.last()).await?)?;
-        assert_eq!((counts.staged_rows, counts.target_rows, counts.other_partition_rows), (4, 4, 2), "{column}");
-
-        world
-            .sql(&[&format!(
-                "DELETE FROM {staging} WHERE seen_at IS NULL OR seen_at = CAST('{}' AS {column})",
-                edges[2]
-            )])
-            .await?;
-        verified.staged_rows = 2;
-        let built = rebuild::swap(&request, &listed(), &verified)?;
-        let counts = rows::swap_counts(&world.rows(&built.batch, built.counts).await?)?;
-        assert_eq!(counts, SwapCounts { staged_rows: 2, deleted_rows: 4, inserted_rows: 2, target_rows: 2 });
-        assert_eq!(world.number(&format!("SELECT count(*) FROM {target} WHERE id = 0")).await?, 8);
-
-        let groups = survey::row_groups(&world.definition)?;
-        let groups = survey::read_row_groups(&world.definition, &world.rows(&groups, groups.last()).await?)?;
-        let told: Vec<_> = groups.iter().map(|group| format!("{} {}", group.partition, group.rows)).collect();
-        let expected = ["00:00:00 2", "01:00:00 2", "02:00:00 2", "03:00:00 2", "04:00:00 2"];
-        assert_eq!(told, expected.map(|hour| format!("hour=2026-10-25T{hour}")), "{column}");
-    }
-    Ok(())
-}
-
 #[tokio::test]
 async fn of_swaps_at_once_the_newest_fence_stays() -> Result<()> {
     let world = World::new("at_once", "").await?;
@@ -579,125 +529,5 @@ async fn c123_c169_what_was_not_verified_or_is_of_another_partition_is_never_swa
     assert_eq!((counts.staged_rows, counts.duplicate_rows), (7, 2));
     assert_eq!(counts.other_partition_rows, 2, "a NULL is of no partition");
     assert_eq!(counts.nulls[0].1, 1);
-    Ok(())
-}
-
-/// `EVENTS`, upserted by `id`.
-async fn upserting(database: &str, order_by: &str) -> Result<World> {
-    let mut world = World::new(database, "").await?;
-    let text = EVENTS.replace("key = [", &format!("write = \"upsert\"\n{order_by}\nkey = ["));
-    let definitions = definition::parse(&text).map_err(|problems| anyhow!("{problems:?}"))?;
-    world.definition = definitions.into_iter().next().context("one dataset")?;
-    Ok(world)
-}
-
-impl World {
-    /// Stages rows by hand; what is counted of them.
-    async fn staged(&self, request: &Request<'_>, rows: &str) -> Result<(Verified, StageCounts)> {
-        self.finish(&rebuild::stage(request, None)?.batch).await?;
-        let staging = identifier::staging(request.batch)?;
-        self.sql(&[&format!("INSERT INTO {staging} (id, dt, said) VALUES {rows}")]).await?;
-        let recount = lookup::recount(request)?;
-        let counts = rows::stage_counts(&self.definition, &self.rows(&recount, recount.last()).await?)?;
-        let staged_at = "2026-11-02T03:04:05.678Z".parse()?;
-        Ok((
-            Verified {
-                staged_rows: counts.staged_rows,
-                rejected_rows: 0,
-                duplicate_rows: 0,
-                staged_at,
-                ..Verified::default()
-            },
-            counts,
-        ))
-    }
-
-    async fn upserted(&self, day: u64, fence: u64, rows: &str) -> Result<SwapCounts> {
-        let partition = self.day(day)?;
-        let request = self.request(&partition, new_batch(), fence);
-        let (verified, counts) = self.staged(&request, rows).await?;
-        assert_eq!((counts.duplicate_rows, counts.elsewhere_rows), (0, 0));
-        let built = rebuild::swap(&request, &listed(), &verified)?;
-        Ok(rows::swap_counts(&self.rows(&built.batch, built.counts).await?)?)
-    }
-
-    /// `id:said` of every row, by id.
-    async fn held(&self) -> Result<Vec<String>> {
-        let sql = "SELECT id, said, dt FROM web.events ORDER BY id, dt";
-        let batch = Batch::new("test", vec![sql.to_owned()])?;
-        let text = |field: &Field| match field {
-            Field::Long(number) => number.to_string(),
-            Field::Text(text) => text.clone(),
-            other => format!("{other:?}"),
-        };
-        let rows = self.rows(&batch, batch.last()).await?;
-        Ok(rows.iter().map(|row| row.iter().map(text).collect::<Vec<_>>().join(" ")).collect())
-    }
-}
-
-#[tokio::test]
-async fn an_upsert_replaces_by_key_and_leaves_what_is_staged_no_more() -> Result<()> {
-    let world = upserting("upserted", "").await?;
-    let day = "DATE '2026-11-01'";
-    let counts = world.upserted(1, 4, &format!("(1, {day}, 'a'), (2, {day}, 'b')")).await?;
-    assert_eq!(counts, SwapCounts { staged_rows: 2, deleted_rows: 0, inserted_rows: 2, target_rows: 2 });
-    let counts = world.upserted(1, 5, &format!("(2, {day}, 'B'), (3, {day}, 'c')")).await?;
-    assert_eq!(counts, SwapCounts { staged_rows: 2, deleted_rows: 1, inserted_rows: 2, target_rows: 2 });
-    assert_eq!(world.held().await?, ["1 a 2026-11-01", "2 B 2026-11-01", "3 c 2026-11-01"]);
-    // A key of that day turns up in the files of the next: counted before, and refused by the swap even if it weren't.
-    let next = world.day(2)?;
-    let request = world.request(&next, new_batch(), 6);
-    let (verified, counts) = world.staged(&request, "(3, DATE '2026-11-02', 'C'), (9, DATE '2026-11-02', 'x')").await?;
-    assert_eq!(counts.elsewhere_rows, 1);
-    let failure = world.failure(&swap(&request, &verified)?).await?;
-    assert_eq!(failure.kind, FailureKind::ForeignRows, "{}", failure.message);
-    assert_eq!(world.held().await?, ["1 a 2026-11-01", "2 B 2026-11-01", "3 c 2026-11-01"]);
-    Ok(())
-}
-
-#[tokio::test]
-async fn of_rows_with_one_key_the_greatest_wins_among_the_staged_and_against_the_target() -> Result<()> {
-    let world = upserting("newest_wins", "order_by = \"said\"").await?;
-    let (one, two) = ("DATE '2026-11-01'", "DATE '2026-11-02'");
-    let rows = format!(
-        "(1, {one}, 'b'), (1, {one}, 'c'), (1, {one}, NULL), (2, {one}, NULL), (3, {one}, 'x'), (3, {one}, 'x')"
-    );
-    let counts = world.upserted(1, 4, &rows).await?;
-    assert_eq!(counts, SwapCounts { staged_rows: 6, deleted_rows: 0, inserted_rows: 3, target_rows: 3 });
-    assert_eq!(
-        world.held().await?,
-        ["1 c 2026-11-01", "2 NULL 2026-11-01", "3 x 2026-11-01"].map(|row| row.replace("NULL", "Null"))
-    );
-    // The next day: a smaller value, one over a null, a greater one. Then the first day comes late, once more.
-    let counts = world.upserted(2, 5, &format!("(1, {two}, 'a'), (2, {two}, 'q'), (3, {two}, 'y')")).await?;
-    assert_eq!(counts, SwapCounts { staged_rows: 3, deleted_rows: 2, inserted_rows: 2, target_rows: 3 });
-    let expected = ["1 c 2026-11-01", "2 q 2026-11-02", "3 y 2026-11-02"];
-    assert_eq!(world.held().await?, expected);
-    let counts = world.upserted(1, 6, &rows).await?;
-    assert_eq!((counts.deleted_rows, counts.inserted_rows, counts.target_rows), (1, 1, 3), "1 by its equal");
-    assert_eq!(world.held().await?, expected);
-    // Differing rows that are both the greatest: nobody could say which.
-    let day = world.day(3)?;
-    let request = world.request(&day, new_batch(), 7);
-    let three = "DATE '2026-11-03'";
-    let (_, counts) = world.staged(&request, &format!("(5, {three}, 'x'), (5, {two}, 'x'), (6, {three}, 'a')")).await?;
-    assert_eq!(counts.duplicate_rows, 1);
-    Ok(())
-}
-
-#[tokio::test]
-async fn what_select_gives_is_what_is_counted_and_inserted() -> Result<()> {
-    let settings = "[events.select]\nid = \"nullif(id, 0)\"\nsaid = \"lower(trim(said)) || '\\\\\\\\'\"\n";
-    let world = World::new("selected", settings).await?;
-    let partition = world.day(1)?;
-    let request = world.request(&partition, new_batch(), 4);
-    let day = "DATE '2026-11-01'";
-    let (_, counts) = world.staged(&request, &format!("(0, {day}, 'a'), (1, {day}, 'b')")).await?;
-    assert_eq!(counts.nulls[0].1, 1, "0 becomes null, which is required not to be");
-    let request = world.request(&partition, new_batch(), 5);
-    let (verified, counts) = world.staged(&request, &format!("(1, {day}, ' A '), (2, {day}, 'b')")).await?;
-    assert_eq!((counts.nulls[0].1, counts.duplicate_rows), (0, 0));
-    world.finish(&swap(&request, &verified)?).await?;
-    assert_eq!(world.held().await?, ["1 a\\ 2026-11-01", "2 b\\ 2026-11-01"]);
     Ok(())
 }

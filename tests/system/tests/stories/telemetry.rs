@@ -10,7 +10,7 @@ use tidemark_local::wait_until;
 /// The newest line of rebuild's log with this message and status, once it is there.
 async fn line(world: &World, message: &str, status: &str) -> Result<Value> {
     let function = world.stack.output("RebuildFunctionName")?;
-    wait_until(&format!("the line {message:?}, {status}"), Duration::from_secs(60), async || {
+    wait_until(&format!("the line {message:?}, {status}"), Duration::from_mins(1), async || {
         let lines = world.stack.function_logs(function).await?;
         let told = lines.iter().rev().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         Ok(told.into_iter().find(|line| line["message"] == message && line["status"] == status))
