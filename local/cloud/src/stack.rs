@@ -150,6 +150,11 @@ impl Stack {
         self.ask("unschedule", json!({})).await
     }
 
+    /// The process group of all functions: whatever joins it ends with them.
+    pub fn process_group(&self) -> u32 {
+        self.deployer.emulator_group
+    }
+
     /// Processes that run a function right now: some idle, some at work. They can be killed to see what follows.
     pub fn function_pids(&self, function: &str) -> Vec<u32> {
         let group = processes::of_group(self.deployer.emulator_group);

@@ -39,8 +39,9 @@ struct Figures {
     seed: u64,
     files: i64,
     kills: u64,
-    /// The most processes of rebuild at the same time.
+    /// Processes of rebuild at the same time: the most, and in the median of all looks.
     processes: usize,
+    median_processes: usize,
     /// Invocations that ended by themselves.
     invocations: usize,
     /// Times the lock was taken.
@@ -93,11 +94,12 @@ pub(crate) async fn run(seconds: u64, seed: Option<u64>, report: &Path) -> Resul
     std::fs::write(report, format!("{:#}\n", serde_json::to_value(&figures)?)).context("cannot write the report")?;
     println!("report: {}", report.display());
     println!(
-        "{} files in {DAYS} partitions, {} kills, up to {} processes at once: {} lock takes, {} waits, {} invocations of which \
+        "{} files in {DAYS} partitions, {} kills, up to {} processes at once, {} in the median: {} lock takes, {} waits, {} invocations of which \
          {} found nothing to do, {} rebuilds landed; every partition right {:.0} s after the last kill",
         figures.files,
         figures.kills,
         figures.processes,
+        figures.median_processes,
         figures.takes,
         figures.waits,
         figures.invocations,
@@ -114,10 +116,11 @@ async fn contend(world: &World, days: &[Partition], during: Duration, figures: &
     let began = Instant::now();
     let (mut next_file, mut next_kill) = (Duration::ZERO, KILL_EVERY);
     let mut tick = tokio::time::interval(Duration::from_millis(250));
+    let mut looks = Vec::new();
     while began.elapsed() < during {
         tick.tick().await;
         let pids = world.stack.function_pids(rebuild);
-        figures.processes = figures.processes.max(pids.len());
+        looks.push(pids.len());
         if began.elapsed() >= next_file {
             next_file += dice.about(FILE_EVERY);
             figures.files += 1;
@@ -135,6 +138,9 @@ async fn contend(world: &World, days: &[Partition], during: Duration, figures: &
             world.look(&days[dice.below(days.len())]).await?;
         }
     }
+    looks.sort_unstable();
+    figures.processes = looks.last().copied().unwrap_or(0);
+    figures.median_processes = looks.get(looks.len() / 2).copied().unwrap_or(0);
     Ok(())
 }
 

@@ -17,6 +17,7 @@ mod report;
 mod rounds;
 mod scenario;
 mod trial;
+mod worker;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -26,7 +27,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 use clap::Parser;
-use futures::future::{join_all, try_join, try_join_all};
+use futures::future::{join_all, try_join_all};
 use tidemark_kit::LocalCloud;
 use tidemark_local::{Options, workspace_root};
 
@@ -34,11 +35,6 @@ use lane::Lane;
 use points::{Point, Way};
 use report::{Figures, Row};
 use scenario::Scenario;
-
-/// Rebuild's time-out in ordinary lanes: the least the template allows.
-const TIMEOUT_SECONDS: u32 = 10;
-/// Where a worker is stopped it has to outlive another's whole rebuild.
-const ZOMBIE_TIMEOUT_SECONDS: u32 = 30;
 
 /// Kills the real functions at every effect, and looks whether everything ends right.
 #[derive(Debug, Parser)]
@@ -94,34 +90,28 @@ async fn crash(arguments: &Arguments) -> Result<bool> {
         return Ok(true);
     }
     let began = Instant::now();
-    let (mut lanes, zombies) = open(arguments.lanes.max(1)).await?;
-    let traces = traces(&lanes, &zombies).await;
-    let in_peace = traces.len() == Scenario::ALL.len() + 1;
+    let lanes = try_join_all((0..arguments.lanes.max(1)).map(|_| Lane::open())).await?;
+    let traces = traces(&lanes).await;
+    let in_peace = traces.len() == Scenario::ALL.len();
     let not_met = points::not_met(&traces)?;
     if !not_met.is_empty() {
         println!("effects that no scenario makes: {}", not_met.join(", "));
     }
-    let (ordinary, stopped) = points(&traces, &statements(&lanes).await?);
-    let chosen = |points: Vec<Point>| {
-        let mut points: VecDeque<Point> = points.into();
-        let is_meant = |name: &str| arguments.only.is_empty() || arguments.only.iter().any(|part| name.contains(part));
-        points.retain(|point| is_meant(&format!("{} {point}", point.scenario.name())));
-        Mutex::new(points)
-    };
-    let (ordinary, stopped) = (chosen(ordinary), chosen(stopped));
-    println!("{} points in {} lanes", length(&ordinary) + length(&stopped), lanes.len() + 1);
+    let mut points = points(&traces, &statements(&lanes).await?);
+    let is_meant = |name: &str| arguments.only.is_empty() || arguments.only.iter().any(|part| name.contains(part));
+    points.retain(|point| is_meant(&format!("{} {point}", point.scenario.name())));
+    println!("{} points in {} lanes", points.len(), lanes.len());
     if arguments.list {
-        while let Some(point) = next(&ordinary).or_else(|| next(&stopped)) {
+        for point in points {
             println!("{:<15} {point}", point.scenario.name());
         }
         return Ok(in_peace && not_met.is_empty());
     }
-    let mut all: Vec<_> = lanes.iter().map(|lane| (lane, &ordinary)).collect();
-    all.push((&zombies, &stopped));
-    let rows = join_all(all.into_iter().map(|(lane, points)| work(lane, points))).await;
+    let points = Mutex::new(VecDeque::from(points));
+    println!("{}", report::HEAD);
+    let rows = join_all(lanes.iter().map(|lane| work(lane, &points))).await;
     let rows: Vec<Row> = rows.into_iter().flatten().collect();
     let mut closed = true;
-    lanes.push(zombies);
     for lane in &lanes {
         if let Err(error) = lane.close().await {
             println!("at the end: {error:#}");
@@ -135,21 +125,12 @@ async fn crash(arguments: &Arguments) -> Result<bool> {
     Ok(closed && in_peace && not_met.is_empty() && figures.points > 0 && figures.right == figures.points)
 }
 
-/// Ordinary lanes, and the one of zombies.
-async fn open(lanes: usize) -> Result<(Vec<Lane>, Lane)> {
-    let zombies = Lane::open(ZOMBIE_TIMEOUT_SECONDS);
-    let lanes = try_join_all((0..lanes).map(|_| Lane::open(TIMEOUT_SECONDS)));
-    try_join(lanes, zombies).await
-}
-
 /// The effects of each scenario, run in peace, side by side, in the order of the scenarios; one that fails is told and left out.
-async fn traces(lanes: &[Lane], zombies: &Lane) -> Vec<(Scenario, Vec<String>)> {
+async fn traces(lanes: &[Lane]) -> Vec<(Scenario, Vec<String>)> {
     let left: Mutex<VecDeque<Scenario>> = Mutex::new(Scenario::ALL.into());
-    let overtaken: Mutex<VecDeque<Scenario>> = Mutex::new([Scenario::Overtaken].into());
-    let all = lanes.iter().map(|lane| (lane, &left)).chain([(zombies, &overtaken)]);
-    let traced = all.map(async |(lane, left)| {
+    let traced = lanes.iter().map(async |lane| {
         let mut traced = Vec::new();
-        while let Some(scenario) = next(left) {
+        while let Some(scenario) = next(&left) {
             match lane.trace(scenario).await {
                 Ok(effects) => {
                     println!("{}: {}", scenario.name(), effects.join(" > "));
@@ -180,28 +161,21 @@ async fn statements(lanes: &[Lane]) -> Result<BTreeMap<String, usize>> {
     Ok(most)
 }
 
-/// The points of ordinary lanes, those that take longest first, and those of the lane of zombies.
-fn points(traces: &[(Scenario, Vec<String>)], statements: &BTreeMap<String, usize>) -> (Vec<Point>, Vec<Point>) {
+/// All points, those that take longest first.
+fn points(traces: &[(Scenario, Vec<String>)], statements: &BTreeMap<String, usize>) -> Vec<Point> {
     let late = traces.iter().find(|(scenario, _)| *scenario == Scenario::Late).map_or(&[][..], |(_, late)| late);
-    let (overtaken, once): (Vec<Point>, Vec<Point>) =
-        points::of_traces(traces).into_iter().partition(|point| point.scenario == Scenario::Overtaken);
-    let mut ordinary = points::twice(Scenario::Late, late);
-    ordinary.extend(once.into_iter().rev());
-    ordinary.extend(points::broken(traces, statements));
-    ordinary.sort_by_key(|point| !point.is_slow());
+    let mut all = points::twice(Scenario::Late, late);
+    all.extend(points::zombies(Scenario::Late, late));
+    all.extend(points::of_traces(traces).into_iter().rev());
+    all.extend(points::broken(traces, statements));
+    all.sort_by_key(|point| !point.is_slow());
     let other = [Way::BreakCopy, Way::BreakSwap, Way::LoseAnswer];
-    ordinary.extend(other.map(|way| Point { scenario: Scenario::Late, way }));
-    let mut stopped = points::zombies(Scenario::Late, late);
-    stopped.extend(overtaken);
-    (ordinary, stopped)
+    all.extend(other.map(|way| Point { scenario: Scenario::Late, way }));
+    all
 }
 
 fn next<T>(left: &Mutex<VecDeque<T>>) -> Option<T> {
     left.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
-}
-
-fn length<T>(left: &Mutex<VecDeque<T>>) -> usize {
-    left.lock().unwrap_or_else(PoisonError::into_inner).len()
 }
 
 async fn work(lane: &Lane, points: &Mutex<VecDeque<Point>>) -> Vec<Row> {

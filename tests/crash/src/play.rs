@@ -14,8 +14,9 @@ use tidemark_kit::{Dataset, Order, Partition, World, orders};
 use tokio_postgres::Client;
 
 use crate::lane::definitions;
-use crate::plan::{Action, At, Moment, Plan, now};
+use crate::plan::{Action, At, Fired, Moment, Plan, now};
 use crate::scenario::Scenario;
+use crate::worker::{self, Worker};
 
 /// Rows of each file.
 const ROWS: usize = 20;
@@ -46,7 +47,8 @@ pub(crate) struct Play<'a> {
     pub(crate) since: Cell<Duration>,
     /// Whoever holds a lock in Redshift.
     blocker: RefCell<Option<Client>>,
-    /// The process that was stopped.
+    /// The worker that stands still, and its process.
+    worker: RefCell<Option<Worker>>,
     stopped: Cell<u32>,
 }
 
@@ -59,9 +61,10 @@ impl<'a> Play<'a> {
         n: i64,
         lease_margin: Duration,
     ) -> Self {
-        let (step, blocker, stopped) = (Cell::new(0), RefCell::new(None), Cell::new(0));
         let (began, since) = (now(), Cell::new(now()));
-        Self { world, plan, day, scenario, n, lease_margin, began, step, since, blocker, stopped }
+        let (step, stopped) = (Cell::new(0), Cell::new(0));
+        let (blocker, worker) = (RefCell::new(None), RefCell::new(None));
+        Self { world, plan, day, scenario, n, lease_margin, began, step, since, blocker, worker, stopped }
     }
 
     /// What has happened before anything is looked at.
@@ -71,11 +74,7 @@ impl<'a> Play<'a> {
             self.world.forget_watermark(Dataset::Orders).await?;
         }
         if let Some((moment, effect)) = self.scenario.killed_before() {
-            let at = At { effect: effect.to_owned(), number: 1, moment };
-            self.plan.arm(&[(&at, Action::Kill)])?;
-            self.put_late().await?;
-            self.wait_fired(1).await?;
-            self.plan.disarm()?;
+            self.put_late_and_kill(At { effect: effect.to_owned(), number: 1, moment }).await?;
         }
         match self.scenario {
             Scenario::Blocked => self.block().await,
@@ -168,7 +167,7 @@ impl<'a> Play<'a> {
                 world.tidemark_well(&["backfill", "orders", "--from", &name, "--to", &name, "--yes"]).await.map(drop)
             }
             Scenario::Unreadable => world.send(Queue::Partitions, "{\"version\":1,").await,
-            Scenario::Overtaken => continue_process(self.stopped.get()),
+            Scenario::Overtaken => self.go_on_with_worker(),
         }
     }
 
@@ -238,7 +237,8 @@ impl<'a> Play<'a> {
                 ensure!(messages.iter().all(|m| as_sent(&m)) && !messages.is_empty(), "in the DLQ: {messages:?}");
                 Ok(true)
             }
-            Scenario::Overtaken => self.quiet().await,
+            // It answers, or is killed.
+            Scenario::Overtaken => Ok(!self.plan.fired().is_empty() || self.has_ended()?.is_some()),
             Scenario::ManyOlder => Ok(self.step.get() > 0 && !self.world.has_open_job(Dataset::Orders).await?),
             Scenario::ToldTogether => Ok(self.step.get() > 1),
             Scenario::Parked | Scenario::Refused | Scenario::Halted | Scenario::Retired | Scenario::PutOff => {
@@ -301,16 +301,53 @@ impl<'a> Play<'a> {
         }
     }
 
+    /// A late file, and whoever comes by there is killed.
+    async fn put_late_and_kill(&self, at: At) -> Result<()> {
+        self.plan.arm(&[(&at, Action::Kill)])?;
+        self.put_late().await?;
+        self.wait_fired(1).await?;
+        self.plan.disarm()
+    }
+
     /// A worker that is stopped before its swap, while another takes over and ends.
     async fn overtake(&self) -> Result<()> {
         let at = At { effect: "record swapping statement".to_owned(), number: 1, moment: Moment::Before };
-        self.plan.arm(&[(&at, Action::Stop)])?;
-        self.put_late().await?;
-        let stopped = self.wait_fired(1).await?;
-        self.stopped.set(stopped);
-        self.world.end_lease(&self.day).await?;
-        self.world.wait_true(&self.day).await?;
-        self.plan.disarm()
+        self.stop_worker(&at).await?.context("the worker came by no swap")?;
+        self.plan.disarm()?;
+        self.world.wait_true_with_sweeps(&self.day).await.map(drop)
+    }
+
+    /// A late file, and a worker of our own on it that stands still there; `None`: it ended and didn't come by.
+    pub(crate) async fn stop_worker(&self, at: &At) -> Result<Option<Fired>> {
+        // No message tells anybody else, and the event of the mark that was killed has come again.
+        self.put_late_and_kill(At { effect: "mark".to_owned(), number: 1, moment: Moment::After }).await?;
+        self.world.wait_quiet(&self.day).await?;
+        self.plan.arm(&[(at, Action::Stop)])?;
+        let worker = Worker::start(self.world, &self.day, self.lease_margin).await?;
+        *self.worker.borrow_mut() = Some(worker);
+        let stopped = || async {
+            let fired = self.plan.fired().into_iter().next();
+            Ok(fired.map(Some).or(self.has_ended()?.map(|()| None)))
+        };
+        let stopped = self.world.wait("a worker to stand still", &self.day, stopped).await?;
+        self.stopped.set(stopped.as_ref().map_or(0, |fired| fired.pid));
+        Ok(stopped)
+    }
+
+    /// When the lease of the worker that stood still then is surely over.
+    pub(crate) fn lease_over(&self, stopped: &Fired) -> Duration {
+        stopped.at + worker::TIME + self.lease_margin
+    }
+
+    /// Lets the worker that stands still go on.
+    pub(crate) fn go_on_with_worker(&self) -> Result<()> {
+        continue_process(self.stopped.get())
+    }
+
+    /// Whether the worker of our own has answered; an error where it failed.
+    pub(crate) fn has_ended(&self) -> Result<Option<()>> {
+        let mut worker = self.worker.borrow_mut();
+        Ok(worker.as_mut().context("there is no worker of our own")?.answer()?.map(drop))
     }
 
     /// Lets the worker that is stopped go on once it has no time left but to leave.
@@ -336,7 +373,7 @@ fn doubled(n: i64) -> Vec<Order> {
 }
 
 /// SIGCONT.
-pub(crate) fn continue_process(pid: u32) -> Result<()> {
+fn continue_process(pid: u32) -> Result<()> {
     let continued = Command::new("kill").args(["-CONT", &pid.to_string()]).status()?;
     ensure!(continued.success(), "process {pid} was gone before it could go on");
     Ok(())

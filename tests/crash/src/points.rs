@@ -74,7 +74,7 @@ impl Point {
     /// Two leases, or somebody else's lock, are waited for: such points come first, so that none is left alone at the end.
     pub(crate) fn is_slow(&self) -> bool {
         let twice = matches!(&self.way, Way::Kill(kills) if kills.len() > 1);
-        twice || self.scenario == Scenario::Blocked
+        twice || matches!(self.way, Way::Stop(_)) || self.scenario == Scenario::Blocked
     }
 
     /// A COPY that failed is made again.

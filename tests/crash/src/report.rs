@@ -9,6 +9,9 @@ use serde_json::json;
 
 use crate::points::Point;
 
+/// Above the lines of the table.
+pub(crate) const HEAD: &str = "scenario        point                                                           found             confirmed  recovery";
+
 /// What came of a point.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Row {
@@ -40,8 +43,8 @@ impl Row {
     pub(crate) fn line(&self) -> String {
         let Self { scenario, point, found, recovery, .. } = self;
         match (&self.problem, self.seconds) {
-            (None, Some(seconds)) => format!("{scenario:<12}  {point:<62}  {found:<16}  {seconds:>5.1} s  {recovery}"),
-            (problem, _) => format!("{scenario:<12}  {point:<62}  WRONG: {}", problem.as_deref().unwrap_or("?")),
+            (None, Some(seconds)) => format!("{scenario:<14}  {point:<62}  {found:<16}  {seconds:>7.1} s  {recovery}"),
+            (problem, _) => format!("{scenario:<14}  {point:<62}  WRONG: {}", problem.as_deref().unwrap_or("?")),
         }
     }
 }

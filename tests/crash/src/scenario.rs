@@ -58,8 +58,8 @@ pub(crate) enum Scenario {
 }
 
 impl Scenario {
-    /// Those of ordinary lanes, in the order in which effects are theirs.
-    pub(crate) const ALL: [Self; 24] = [
+    /// All, in the order in which effects are theirs.
+    pub(crate) const ALL: [Self; 25] = [
         Self::Late,
         Self::Fenced,
         Self::HandedOff,
@@ -84,6 +84,7 @@ impl Scenario {
         Self::ManyOlder,
         Self::LeftOver,
         Self::Unreadable,
+        Self::Overtaken,
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -123,6 +124,17 @@ impl Scenario {
             Self::Forgotten => Some((Moment::After, "submit swap")),
             Self::Woken | Self::Retired => Some((Moment::After, "mark")),
             _ => None,
+        }
+    }
+
+    /// Whether this is an effect of work that takes longer than it should, which isn't what the scenario is about.
+    pub(crate) fn is_late_for(self, effect: &str) -> bool {
+        match effect {
+            "hand off" => !matches!(self, Self::HandedOff | Self::ListedInParts | Self::Halted),
+            "give back" => !matches!(self, Self::HandedOff | Self::ListedInParts),
+            "wake" => !matches!(self, Self::Woken | Self::PutOff | Self::Halted),
+            "cancel" | "submit blockers" => self != Self::Blocked,
+            _ => false,
         }
     }
 

@@ -1,12 +1,14 @@
 //! A point, tried: a function is killed or stopped there, or Redshift's connection breaks; what follows is only watched.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result, ensure};
 use tidemark_kit::state::Item;
 
 use crate::lane::{Healing, Lane};
 use crate::oracle::{Before, Seen};
 use crate::plan::{Action, At, now};
-use crate::play::{Play, continue_process};
+use crate::play::Play;
 use crate::points::{Point, Way};
 use crate::report::Row;
 
@@ -57,19 +59,19 @@ async fn kill(lane: &Lane, play: &Play<'_>, before: &Before, kills: &[At], heali
 
 /// A worker that stands still longer than its lease, while another takes over, and then goes on.
 async fn zombie(lane: &Lane, play: &Play<'_>, point: &Point, at: &At, before: &Before) -> Result<Option<Row>> {
-    lane.plan.arm(&[(at, Action::Stop)])?;
-    play.begin().await?;
-    let Some(stopped) = lane.until_fired(play, before, 1, &format!("stopped {at}")).await? else {
+    let Some(stopped) = play.stop_worker(at).await? else {
         lane.plan.disarm()?;
         return Ok(None);
     };
-    let found = state_of(&lane.item().await?);
-    let mut healing = Healing::of(found, stopped.at);
-    // A function is ended at its time-out, and so before its lease is over; a zombie needs a clock that is wrong.
-    lane.world.end_lease(&lane.day()).await?;
+    let mut healing = Healing::of(state_of(&lane.item().await?), stopped.at);
+    let lease = lane.world.lease(&lane.day()).await?.map(Duration::from_millis);
     let view = lane.until_right(play, before, &mut healing).await?;
     let seconds = healing.seconds();
-    continue_process(stopped.pid)?;
+    ensure!(lease.is_none_or(|lease| now() >= lease), "it was overtaken before its lease was over");
+    let over = || async { Ok((now() > play.lease_over(&stopped)).then_some(())) };
+    lane.until("a lease to be over", over).await?;
+    play.go_on_with_worker()?;
+    lane.until("the worker that stood still to end", || async { play.has_ended() }).await?;
     lane.until_quiet().await?;
     let after = lane.until_right(play, before, &mut healing).await?;
     ensure!(after.landed == view.landed, "something landed after the zombie went on: {:?}", after.landed);

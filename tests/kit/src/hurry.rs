@@ -1,4 +1,4 @@
-//! What takes minutes or hours, cut short: leases, holds, probes, rounds of sweep. Nothing else is changed.
+//! What takes minutes or hours, cut short: holds, probes, rounds of sweep. Nothing else is changed.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -13,15 +13,6 @@ use crate::state::Queue;
 use crate::world::World;
 
 impl World {
-    /// Ends the lease of a partition's lock before its time, as a clock that runs ahead would, and lets another worker look.
-    pub async fn end_lease(&self, partition: &Partition) -> Result<()> {
-        let scope = format!("LOCK#{}#{}", partition.dataset.name(), partition.name());
-        let update = self.update_of(&scope, "LOCK")?;
-        let update = update.update_expression("SET lease = :over").condition_expression("attribute_exists(holder)");
-        if_so(update.expression_attribute_values(":over", AttributeValue::N("1".to_owned()))).await?;
-        self.look(partition).await
-    }
-
     /// Makes messages that were received and not deleted come back so soon: a template's time-outs are long.
     pub async fn come_back_after(&self, queue: Queue, seconds: u32) -> Result<()> {
         let set = self.sqs.set_queue_attributes().queue_url(self.url(queue)?);
