@@ -23,7 +23,7 @@ use crate::plan::now;
 const AT_ONCE: usize = 16;
 /// Messages kept on their way, each in a group of its own, so that the queue holds none of them back. Most of them wait: what
 /// finds the lock busy comes back after some seconds.
-const MESSAGES: u64 = 40;
+const MESSAGES: u64 = 80;
 /// Partitions of the table.
 const DAYS: usize = 8;
 /// Rows of each file.

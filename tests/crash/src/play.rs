@@ -70,6 +70,8 @@ impl<'a> Play<'a> {
     /// What has happened before anything is looked at.
     pub(crate) async fn before(&self) -> Result<()> {
         self.world.alerts_now(Dataset::Orders).await?;
+        // Those of the full hour, or of the night, are no effects of this.
+        self.world.put_rounds_off().await?;
         if self.scenario == Scenario::Woken {
             self.world.forget_watermark(Dataset::Orders).await?;
         }

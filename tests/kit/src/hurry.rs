@@ -1,6 +1,6 @@
 //! What takes minutes or hours, cut short: holds, probes, rounds of sweep. Nothing else is changed.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
@@ -11,6 +11,8 @@ use aws_sdk_sqs::types::QueueAttributeName;
 use crate::dataset::{Dataset, Partition};
 use crate::state::Queue;
 use crate::world::World;
+
+const DAY: Duration = Duration::from_hours(24);
 
 impl World {
     /// Makes messages that were received and not deleted come back so soon: a template's time-outs are long.
@@ -47,6 +49,19 @@ impl World {
         let update = self.update_of("SWEEP", &cursor(task, dataset))?;
         let update = update.update_expression("SET next_at = :now").condition_expression("next_at > :now");
         if_so(update.expression_attribute_values(":now", now())).await
+    }
+
+    /// Puts every round of sweep off for a day, so that none begins by itself.
+    pub async fn put_rounds_off(&self) -> Result<()> {
+        let later = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default() + DAY;
+        for cursor in self.beginning_so("SWEEP", "CURSOR#").await? {
+            let update = self.update_of("SWEEP", cursor["sk"].as_str().unwrap_or_default())?;
+            let update =
+                update.update_expression("SET next_at = :later").condition_expression("attribute_exists(next_at)");
+            let later = AttributeValue::N(later.as_millis().to_string());
+            if_so(update.expression_attribute_values(":later", later)).await?;
+        }
+        Ok(())
     }
 
     /// When the last round of a task began that came to its end, in milliseconds since 1970; `None`: none has.

@@ -122,7 +122,7 @@ impl World {
     }
 
     /// The items of a key whose sort keys begin so.
-    async fn beginning_so(&self, pk: &str, prefix: &str) -> Result<Vec<Value>> {
+    pub(crate) async fn beginning_so(&self, pk: &str, prefix: &str) -> Result<Vec<Value>> {
         let query = self.dynamodb.query().table_name(self.stack.output("TableName")?).consistent_read(true);
         let query = query.key_condition_expression("pk = :pk AND begins_with(sk, :prefix)");
         let query = query.expression_attribute_values(":pk", AttributeValue::S(pk.to_owned()));
