@@ -133,9 +133,16 @@ impl Scenario {
             "hand off" => !matches!(self, Self::HandedOff | Self::ListedInParts | Self::Halted),
             "give back" => !matches!(self, Self::HandedOff | Self::ListedInParts),
             "wake" => !matches!(self, Self::Woken | Self::PutOff | Self::Halted),
+            "watermark" => !self.sweeps(),
             "cancel" | "submit blockers" => self != Self::Blocked,
             _ => false,
         }
+    }
+
+    /// Whether sweep runs in it, whatever comes.
+    fn sweeps(self) -> bool {
+        let woken = matches!(self, Self::Woken | Self::ToldTogether | Self::PutOff | Self::Halted | Self::Backfilled);
+        woken || self.rounds().is_some()
     }
 
     /// Whether it needs a partition of which little is there yet.

@@ -34,6 +34,10 @@ impl World {
             }
             tokio::time::sleep(BETWEEN_LOOKS).await;
         }
+        // Whoever was at it may have ended while its message was still seen: then nothing is left to be woken.
+        if self.item(partition).await?.as_ref() != Some(&item) {
+            return Ok(false);
+        }
         if far {
             self.make_due(partition).await?;
         }
