@@ -1,12 +1,15 @@
-"""What a folder of `sam build` weighs, and how its functions start. Needs Python only.
+"""What folders of `sam build` weigh, and how their functions start. Needs Python only.
 
-usage: measure.py FOLDER [STARTS]        e.g. .aws-sam/build 25
+usage: measure.py [-n STARTS] FOLDER...        e.g. .aws-sam/build
 
 Weight: the program, and its zip at level 9. A cold start: from the start of the process to its answer to a first invocation, an
 empty batch, which calls nothing; the runtime API is this program, on loopback. `sweep` calls AWS at once, so only its time to
-the first question for work is told. Without a network, TLS and the fetching of the zip; the page cache is warm.
+the first question for work is told. Without a network, TLS and the fetching of the zip; the page cache is warm. Processor time is
+the process's own, user and system: beside other work it says more than the clock. Folders take turns, start by start, so that
+what else the machine does meets them alike.
 """
 
+import argparse
 import http.server
 import io
 import os
@@ -96,7 +99,7 @@ class RuntimeApi(http.server.BaseHTTPRequestHandler):
 
 
 def start(program, answers):
-    """Milliseconds to the answer, or to the first question, and the peak of memory in MiB."""
+    """Milliseconds to the answer, or to the first question; those of the processor; the peak of memory in MiB."""
     server = Server(answers)
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
     state = server.state
@@ -110,12 +113,14 @@ def start(program, answers):
             sys.exit(f"{program} failed: {state['failed'].decode()}")
         with open(f"/proc/{process.pid}/status", encoding="ascii") as status:
             peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
-        return (state["answered" if answers else "asked"] - began) * 1000, peak / 1024
+        took = (state["answered" if answers else "asked"] - began) * 1000
     finally:
         process.kill()
-        process.wait()
+        _, _, used = os.wait4(process.pid, 0)
+        process.returncode = 0  # or it would be waited for again
         state["end"].set()
         server.shutdown()
+    return took, (used.ru_utime + used.ru_stime) * 1000, peak / 1024
 
 
 def zipped(program):
@@ -125,22 +130,33 @@ def zipped(program):
     return len(packed.getvalue())
 
 
+def machine_of(program):
+    with open(program, "rb") as file:
+        return MACHINES.get(struct.unpack_from("<H", file.read(20), 18)[0], "other")
+
+
 def main():
-    folder, starts = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 25
-    print(f"{'function':<16}{'machine':<9}{'program':>12}{'zip -9':>12}   cold start, {starts} times: min / median / max")
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    arguments.add_argument("-n", dest="starts", type=int, default=25, help="starts of each function (25)")
+    arguments.add_argument("folders", nargs="+")
+    given = arguments.parse_args()
+    width = max(len(folder) for folder in given.folders) + 2
+    print(f"{'':<{width}}{'function':<16}{'machine':<9}{'program':>12}{'zip -9':>12}   cold start, {given.starts} times")
     for function, answers in FUNCTIONS.items():
-        program = os.path.join(folder, function, "bootstrap")
-        with open(program, "rb") as file:
-            machine = MACHINES.get(struct.unpack_from("<H", file.read(20), 18)[0], "other")
-        line = f"{function:<16}{machine:<9}{os.path.getsize(program):>12,}{zipped(program):>12,}   "
-        if machine == platform.machine():
-            measured = [start(program, answers) for _ in range(starts)]
-            times = [time for time, _ in measured]
-            line += f"{min(times):.1f} / {statistics.median(times):.1f} / {max(times):.1f} ms, {max(m for _, m in measured):.0f} MiB"
-            line += "" if answers else " (to its first question for work)"
-        else:
-            line += "can't run here"
-        print(line)
+        programs = {folder: os.path.join(folder, function, "bootstrap") for folder in given.folders}
+        here = {folder: [] for folder in given.folders if machine_of(programs[folder]) == platform.machine()}
+        for _ in range(given.starts):
+            for folder, measured in here.items():
+                measured.append(start(programs[folder], answers))
+        for folder, program in programs.items():
+            line = f"{folder:<{width}}{function:<16}{machine_of(program):<9}{os.path.getsize(program):>12,}{zipped(program):>12,}   "
+            if folder not in here:
+                print(line + "can't run here")
+                continue
+            times, processor, memory = zip(*here[folder])
+            line += f"{min(times):.1f} / {statistics.median(times):.1f} / {max(times):.1f} ms (min / median / max), "
+            line += f"{statistics.median(processor):.1f} ms of a processor, {max(memory):.0f} MiB"
+            print(line + ("" if answers else "; to its first question for work"))
 
 
 main()

@@ -31,7 +31,10 @@ fn report(swept: &Swept) {
     if swept.counted {
         gauges.extend([measure::DIRTY.count(swept.dirty), measure::PARKED.count(swept.parked)]);
     }
+    if swept.missed > 0 {
+        gauges.push(measure::MISSED.count(swept.missed));
+    }
     telemetry::emit(Some(swept.dataset.as_str()), &gauges);
-    let Swept { dataset, dirty, parked, woken, by_jobs, found, .. } = swept;
-    tracing::info!(%dataset, dirty, parked, woken, by_jobs, found, "swept");
+    let Swept { dataset, dirty, parked, woken, by_jobs, found, missed, .. } = swept;
+    tracing::info!(%dataset, dirty, parked, woken, by_jobs, found, missed, "swept");
 }

@@ -359,6 +359,8 @@ fn c203_no_foreign_notification_is_written() {
     assert_eq!(told["Targets"][0]["Arn"], json!({"Ref": "AlertTopic"}), "a foreign write is told at once");
     assert_eq!(told["EventPattern"]["detail"]["requestParameters"]["bucketName"][0], json!({"Ref": "DataBucketName"}));
     assert!(words(&told["EventPattern"]["detail"]["eventName"]).contains(&"PutBucketNotification"));
+    let missed = &template.source["Resources"]["EventsMissedAlarm"]["Properties"];
+    assert_eq!((&missed["MetricName"], &missed["Period"]), (&json!("Missed"), &json!(3600)), "what look finds, hourly");
     let undelivered = &template.source["Resources"]["UndeliveredAlarm"]["Properties"];
     assert_eq!(undelivered["Dimensions"][0]["Value"], json!({"Ref": "ObjectEventsRule"}));
 }
@@ -573,6 +575,7 @@ fn bad_values_are_refused_by_their_parameter() {
         let checked =
             ["AllowedPattern", "AllowedValues", "MinValue"].iter().any(|check| parameter.get(check).is_some());
         assert!(checked, "{name} takes anything");
+        assert!(parameter["Description"].as_str().is_some_and(|words| words.len() > 20), "{name} isn't described");
     }
 }
 
@@ -632,7 +635,27 @@ fn alarms_ask_for_metrics_that_functions_tell() {
             ours.insert(told(function, alarm["MetricName"].as_str().unwrap()).name);
         }
     }
-    assert_eq!(ours, BTreeSet::from(["Halted", "LoadWindowUsed", "LockContention", "OldestDirtyAge", "Parked"]));
+    assert_eq!(
+        ours,
+        BTreeSet::from(["Halted", "LoadWindowUsed", "LockContention", "Missed", "OldestDirtyAge", "Parked"])
+    );
+}
+
+/// What the page reckons the month's price from.
+#[test]
+fn the_price_of_standing_still_counts_the_alarms_and_metrics_there_are() {
+    let page = fs::read_to_string(workspace_root().join("docs/deploy.md")).unwrap();
+    let alarms = resources(&template().source, "AWS::CloudWatch::Alarm").len();
+    assert!(page.contains(&format!("{alarms} alarms ")), "{alarms} alarms");
+    let of = |teller: &str| measure::ALL.iter().filter(|metric| metric.by.name() == teller).count();
+    let sweep = of("sweep");
+    for told in [
+        format!("`mark` {} and", of("mark")),
+        format!("`sweep` {sweep} and {sweep} a dataset"),
+        format!("most {0} and {0} a dataset", of("rebuild")),
+    ] {
+        assert!(page.contains(&told), "the page doesn't say: {told}");
+    }
 }
 
 #[test]

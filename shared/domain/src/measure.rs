@@ -96,6 +96,8 @@ metrics! {
     PARKED = "Parked", Count, Sweep;
     /// Messages sent for what was due.
     WOKEN = "Woken", Count, Sweep;
+    /// Partitions that files came to and no event told so, as look saw it.
+    MISSED = "Missed", Count, Sweep;
     /// Age of what is dirty longest.
     OLDEST_DIRTY_AGE = "OldestDirtyAge", Seconds, Sweep;
     /// 1 while a dataset waits for a repair.

@@ -1,9 +1,12 @@
 //! Whether a partition's listing is one that nobody has dealt with yet: the net for events that were lost.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::id::Digest;
 use crate::partition::PartitionItem;
+
+/// An event that takes longer is late or lost: S3 tells of most objects within seconds.
+const EVENTS_TAKE: SignedDuration = SignedDuration::from_mins(10);
 
 /// What a listing showed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +38,14 @@ pub fn is_news(item: Option<&PartitionItem>, seen: &Glance) -> bool {
         return false;
     }
     item.last.as_ref().map_or(seen.objects > 0, |last| last.digest != seen.digest)
+}
+
+/// Whether an event was missed: a file came since the round before this one began, which is `since`, long enough before this one,
+/// `now`, and its partition wasn't marked after it. Of news only; files that went, and those that were there before the first
+/// round or the last, say nothing of events.
+pub fn is_missed(item: Option<&PartitionItem>, seen: &Glance, since: Option<Timestamp>, now: Timestamp) -> bool {
+    let (Some(newest), Some(since)) = (seen.newest, since) else { return false };
+    newest > since && now.duration_since(newest) >= EVENTS_TAKE && item.is_none_or(|item| newest > item.marked_at)
 }
 
 #[cfg(test)]
@@ -71,6 +82,22 @@ mod tests {
         assert!(!is_news(Some(&built), &glance("a", 1, 99)));
         assert!(is_news(Some(&built), &glance("b", 1, -99)), "an older file is one all the same");
         assert!(is_news(Some(&built), &glance("b", 0, 0)), "vanished files");
+    }
+
+    #[test]
+    fn c203_an_event_was_missed_where_a_file_came_since_the_last_round_and_no_mark_after_it() {
+        let at = |minutes: i64| Timestamp::from_second(minutes * 60).unwrap();
+        let seen = |minutes: i64| glance("b", 1, minutes * 60_000);
+        let (last_round, now) = (Some(at(100)), at(160));
+        let marked = |minutes: i64| item(&json!({ "marked_at": minutes * 60_000, "last": last("a") }));
+        assert!(is_missed(Some(&marked(50)), &seen(130), last_round, now));
+        assert!(is_missed(None, &seen(130), last_round, now), "a new partition");
+        assert!(is_missed(None, &seen(150), last_round, now), "ten minutes");
+        assert!(!is_missed(None, &seen(151), last_round, now), "its event may be on its way");
+        assert!(!is_missed(Some(&marked(131)), &seen(130), last_round, now), "it was marked for it");
+        assert!(!is_missed(None, &seen(99), last_round, now), "the round before would have told");
+        assert!(!is_missed(None, &seen(130), None, now), "a dataset that was just applied: its files were there");
+        assert!(!is_missed(Some(&marked(50)), &glance("b", 0, 0), last_round, now), "files that went");
     }
 
     #[test]

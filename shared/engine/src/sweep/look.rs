@@ -14,7 +14,7 @@ use tidemark_domain::definition::Definition;
 use tidemark_domain::id::PartitionName;
 use tidemark_domain::job::{Kind, Line};
 use tidemark_domain::partition::PartitionItem;
-use tidemark_domain::sweep::look::is_news;
+use tidemark_domain::sweep::look::{is_missed, is_news};
 
 use super::Hand;
 use crate::Engine;
@@ -30,24 +30,57 @@ const AT_ONCE: usize = 16;
 
 type Candidates = BTreeMap<PartitionName, Option<PartitionItem>>;
 
+/// A partition whose files nobody has dealt with.
+struct News {
+    line: Line,
+    /// It should have been marked by an event long ago.
+    missed: bool,
+}
+
+/// The moments of a round.
+#[derive(Clone, Copy)]
+struct Round {
+    /// One for the whole round, so that its bounds don't move.
+    now: Timestamp,
+    /// When the round before it began.
+    since: Option<Timestamp>,
+}
+
+/// What a slice of a round has found.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Looked {
+    /// Partitions that were marked, or left to a job.
+    pub(super) found: u64,
+    /// Of them, those that files came to and no event told so.
+    pub(super) missed: u64,
+}
+
 impl Engine {
     /// One slice of a round: until then, or to its end. The cursor stands behind what was looked at and marked, also where a
-    /// listing fails on the way. Gives how many it found.
-    pub(super) async fn look_over(&self, hand: &Hand, cursor: &mut Cursor, until: Timestamp) -> Result<u64, Error> {
+    /// listing fails on the way.
+    pub(super) async fn look_over(
+        &self,
+        hand: &Hand,
+        cursor: &mut Cursor,
+        until: Timestamp,
+        looked: &mut Looked,
+    ) -> Result<(), Error> {
         let definition = hand.definition(self).await?;
-        // One time for the whole round, so that its bounds don't move.
         let now = cursor.began_at.unwrap_or_else(|| self.ports.clock.now());
+        let round = Round { now, since: cursor.done_at };
         let objects = self.ports.objects.as_ref();
         let in_s3 = folders(objects, &definition, |partition| in_lookback(&definition, partition, now)).await?;
         let after = cursor.after.as_deref().and_then(|name| PartitionName::new(name).ok());
         let mut after = after.or_else(|| lookback_begins_after(&definition, now));
-        let mut news: Vec<Line> = Vec::new();
-        let ended = self.look_on(&definition, &in_s3, (&mut after, now), until, &mut news).await;
-        for line in &news {
-            tracing::warn!(dataset = %hand.dataset, partition = %line.partition, "its files changed and no event told so; marked");
+        let mut news = Vec::new();
+        let ended = self.look_on(&definition, &in_s3, (&mut after, round), until, &mut news).await;
+        for News { line, missed } in &news {
+            tracing::warn!(dataset = %hand.dataset, partition = %line.partition, missed, "its files changed and no event told so; marked");
         }
         let (before, found) = (cursor.found, news.len() as u64);
-        self.mark_found(&definition, Kind::Look, news, before).await?;
+        *looked = Looked { found, missed: news.iter().filter(|news| news.missed).count() as u64 };
+        let lines = news.into_iter().map(|news| news.line).collect();
+        self.mark_found(&definition, Kind::Look, lines, before).await?;
         let now = self.ports.clock.now();
         if let Some(after) = after {
             *cursor = cursor.advanced(after.as_str(), before + found, now);
@@ -55,7 +88,7 @@ impl Engine {
         if ended? {
             *cursor = cursor.finished(Task::Look, now);
         }
-        Ok(found)
+        Ok(())
     }
 
     /// Looks at the partitions after `after` until then, chunk by chunk; `true`: to the end.
@@ -63,15 +96,15 @@ impl Engine {
         &self,
         definition: &Definition,
         in_s3: &BTreeMap<PartitionName, Vec<String>>,
-        (after, now): (&mut Option<PartitionName>, Timestamp),
+        (after, round): (&mut Option<PartitionName>, Round),
         until: Timestamp,
-        news: &mut Vec<Line>,
+        news: &mut Vec<News>,
     ) -> Result<bool, Error> {
         loop {
-            let (candidates, last) = self.candidates(definition, in_s3, after.as_ref(), now).await?;
+            let (candidates, last) = self.candidates(definition, in_s3, after.as_ref(), round.now).await?;
             let candidates: Vec<_> = candidates.into_iter().collect();
             for chunk in candidates.chunks(CHUNK) {
-                news.extend(self.news(definition, in_s3, chunk).await?);
+                news.extend(self.news(definition, in_s3, chunk, round).await?);
                 *after = chunk.last().map(|(name, _)| name.clone());
                 if self.ports.clock.now() >= until {
                     return Ok(false);
@@ -119,7 +152,8 @@ impl Engine {
         definition: &Definition,
         in_s3: &BTreeMap<PartitionName, Vec<String>>,
         chunk: &[(PartitionName, Option<PartitionItem>)],
-    ) -> Result<Vec<Line>, Error> {
+        Round { now, since }: Round,
+    ) -> Result<Vec<News>, Error> {
         let looks = stream::iter(chunk).map(async |(name, item)| {
             let on_its_way = item.as_ref().is_some_and(|item| !item.at_rest() && !item.rests_parked());
             let Ok(partition) = definition.partition(name) else { return Ok::<_, Error>(None) };
@@ -128,10 +162,10 @@ impl Engine {
             }
             let spellings = in_s3.get(name).map(Vec::as_slice).unwrap_or_default();
             let seen = glance(self.ports.objects.as_ref(), definition, &partition, spellings).await?;
-            let line = || Line::of(name.clone());
-            Ok(is_news(item.as_ref(), &seen).then(line))
+            let news = || News { line: Line::of(name.clone()), missed: is_missed(item.as_ref(), &seen, since, now) };
+            Ok(is_news(item.as_ref(), &seen).then(news))
         });
-        let found: Vec<Option<Line>> = looks.buffered(AT_ONCE).try_collect().await?;
+        let found: Vec<Option<News>> = looks.buffered(AT_ONCE).try_collect().await?;
         Ok(found.into_iter().flatten().collect())
     }
 }

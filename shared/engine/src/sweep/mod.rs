@@ -30,6 +30,7 @@ use tidemark_domain::definition::Definition;
 use tidemark_domain::failure::FailureKind;
 use tidemark_domain::id::DatasetName;
 
+use self::look::Looked;
 use crate::Engine;
 use crate::error::Error;
 use crate::mark::CatalogCache;
@@ -68,6 +69,8 @@ pub struct Swept {
     pub by_jobs: u64,
     /// Partitions that look marked, or left to a job.
     pub found: u64,
+    /// Of them, those that files came to and no event told so.
+    pub missed: u64,
     /// Seconds since the oldest of what is longest due became dirty.
     pub oldest_dirty_seconds: i64,
 }
@@ -192,10 +195,13 @@ impl Engine {
     ) -> Result<(), Error> {
         match (turn.task, turn.hand) {
             (Task::Look, Some(hand)) => {
-                let looked = self.look_over(hand, cursor, until).await?;
+                let mut looked = Looked::default();
+                let ended = self.look_over(hand, cursor, until, &mut looked).await;
                 if let Some(swept) = swept.iter_mut().find(|swept| swept.dataset == hand.dataset) {
-                    swept.found += looked;
+                    swept.found += looked.found;
+                    swept.missed += looked.missed;
                 }
+                ended?;
             }
             (Task::Tidy, Some(hand)) => self.tidy(hand, cursor, until).await?,
             (Task::Book, _) => self.book(hands, cursor, until).await?,

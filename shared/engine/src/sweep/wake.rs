@@ -123,6 +123,7 @@ impl Engine {
             halted: head.mode == Mode::Halted,
             by_jobs: 0,
             found: 0,
+            missed: 0,
             oldest_dirty_seconds: self.oldest(&due, now).await?,
         })
     }

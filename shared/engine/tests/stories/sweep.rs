@@ -61,10 +61,25 @@ async fn a_file_whose_event_is_lost_is_loaded_within_the_hour() {
     world.rest("").await;
     put_unseen(&world, "dt=2026-11-01/b.csv", "2\n").await;
     put_unseen(&world, "dt=2026-11-02/a.csv", "3\n").await;
-    assert_eq!(an_hour_later(&world).await.found, 2, "a known partition and a new one");
+    let first = an_hour_later(&world).await;
+    assert_eq!(
+        (first.found, first.missed),
+        (2, 0),
+        "a known partition and a new one; nobody was there to miss events of theirs"
+    );
     world.rest("").await;
     world.assert_true("found by look").await;
     assert_eq!(an_hour_later(&world).await.found, 0, "and that was it");
+
+    // From then on, what look finds is what events should have told: but for a file whose event may be on its way.
+    put_unseen(&world, "dt=2026-11-01/c.csv", "4\n").await;
+    world.clock.advance(Duration::from_mins(56));
+    put_unseen(&world, "dt=2026-11-02/b.csv", "5\n").await;
+    world.clock.advance(Duration::from_mins(5));
+    let swept = sweep(&world).await.remove(0);
+    assert_eq!((swept.found, swept.missed), (2, 1));
+    world.rest("").await;
+    world.assert_true("both are loaded").await;
 }
 
 #[tokio::test]

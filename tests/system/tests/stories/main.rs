@@ -13,6 +13,7 @@ mod formats;
 mod grants;
 mod guards;
 mod hostile_keys;
+mod insights;
 mod lock_scope;
 mod main_job;
 mod manual;
