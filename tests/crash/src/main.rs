@@ -89,6 +89,7 @@ async fn crash(arguments: &Arguments) -> Result<bool> {
         contention::run(arguments.seconds, arguments.seed, &path).await?;
         return Ok(true);
     }
+    worker::keep_binary(cloud)?;
     let began = Instant::now();
     let lanes = try_join_all((0..arguments.lanes.max(1)).map(|_| Lane::open())).await?;
     let traces = traces(&lanes).await;

@@ -130,5 +130,29 @@ mod tests {
             world.execute(mend).await.unwrap();
             assert_eq!(told().await, Ok(()), "mended after {broken}");
         }
+        books_that_are_broken_on_purpose_are_seen(&world, &day).await;
+    }
+
+    async fn books_that_are_broken_on_purpose_are_seen(world: &World, day: &Partition) {
+        let told = async || books_are_right(world, day).await.map_err(|error| error.to_string());
+        world.sweep().await.unwrap();
+        assert!(told().await.unwrap_err().contains("1 batches are booked with more or fewer files"), "not booked yet");
+        world.round_now("book", None).await.unwrap();
+        world.sweep().await.unwrap();
+        assert_eq!(told().await, Ok(()));
+        world.execute("CREATE TABLE kept_files AS SELECT * FROM tidemark.files").await.unwrap();
+        let breaks = [
+            ("INSERT INTO tidemark.files SELECT * FROM tidemark.files", "more or fewer files"),
+            ("DELETE FROM tidemark.files", "more or fewer files"),
+            ("UPDATE tidemark.files SET etag = 'another'", "other files are booked"),
+        ];
+        for (broken, expected) in breaks {
+            world.execute(broken).await.unwrap();
+            let seen = told().await.unwrap_err();
+            assert!(seen.contains(expected), "{broken}: {seen}");
+            let mend = "DELETE FROM tidemark.files; INSERT INTO tidemark.files SELECT * FROM kept_files";
+            world.execute(mend).await.unwrap();
+        }
+        assert_eq!(told().await, Ok(()), "mended");
     }
 }

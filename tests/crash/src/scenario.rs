@@ -160,3 +160,21 @@ impl Scenario {
         !matches!(self, Self::Forgotten | Self::Booked | Self::LeftOver | Self::Unreadable | Self::Overtaken)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_only_a_busy_machine_brings_in_is_no_effect_of_a_scenario() {
+        let late = |scenario: Scenario| {
+            let effects = ["take", "hand off", "give back", "wake", "watermark", "cancel", "submit blockers"];
+            effects.into_iter().filter(|effect| scenario.is_late_for(effect)).collect::<Vec<_>>()
+        };
+        assert_eq!(late(Scenario::Late), ["hand off", "give back", "wake", "watermark", "cancel", "submit blockers"]);
+        assert_eq!(late(Scenario::HandedOff), ["wake", "watermark", "cancel", "submit blockers"]);
+        assert_eq!(late(Scenario::Woken), ["hand off", "give back", "cancel", "submit blockers"]);
+        assert_eq!(late(Scenario::Blocked), ["hand off", "give back", "wake", "watermark"]);
+        assert_eq!(late(Scenario::Unheard), ["hand off", "give back", "wake", "cancel", "submit blockers"]);
+    }
+}

@@ -4,8 +4,9 @@
 //! whose host stood still, or whose clock is wrong. This host is such a one: it tells a deadline and doesn't enforce it.
 
 use std::env;
-use std::fs::File;
+use std::fs::{self, File};
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +19,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde_json::{Value, json};
-use tidemark_kit::{Partition, World};
+use tidemark_kit::{LocalCloud, Partition, World};
 use tokio::net::TcpListener;
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
@@ -43,6 +44,15 @@ struct Invocation {
     answers: mpsc::UnboundedSender<Result<Value, String>>,
 }
 
+/// Keeps rebuild as it was deployed: whatever else is built meanwhile takes its place in the workspace.
+pub(crate) fn keep_binary(cloud: &LocalCloud) -> Result<()> {
+    fs::copy(cloud.binary("rebuild")?, binary(cloud)).context("cannot keep rebuild's binary").map(drop)
+}
+
+fn binary(cloud: &LocalCloud) -> PathBuf {
+    cloud.logs().join("rebuild")
+}
+
 impl Worker {
     /// Starts one on a message that asks for a look at a partition.
     pub(crate) async fn start(world: &World, day: &Partition, lease_margin: Duration) -> Result<Self> {
@@ -62,7 +72,7 @@ impl Worker {
         tokio::spawn(async move { axum::serve(listener, api).await });
         let log = world.cloud.logs().join(format!("worker-{}.log", world.stack.name()));
         let log = File::options().create(true).append(true).open(&log)?;
-        let process = Command::new(world.cloud.binary("rebuild")?)
+        let process = Command::new(binary(world.cloud))
             .env_clear()
             .env("PATH", env::var("PATH").unwrap_or_default())
             .envs(world.environment()?)
