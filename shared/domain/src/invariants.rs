@@ -104,12 +104,12 @@ pub fn row_tells_its_files<T: PartialEq>(told: &T, loaded: &T) -> Holds {
     holds(told == loaded, Broken::I5)
 }
 
-/// What holds of an item by itself, whatever its dataset does and whoever reads or wrote it: I6 as far as the item tells, I7
-/// and I8.
+/// What holds of an item by itself, whatever its dataset does and whoever reads or wrote it: I6, I7 and I8 as far as the item
+/// tells. Whether it has to be due hangs on its dataset: a retired one lets it go.
 pub fn item_alone(item: &PartitionItem) -> Holds {
     in_due_wholly(item)?;
     item.batch.as_ref().map_or(Ok(()), |batch| lists_after_mark(batch.covers, item.marked))?;
-    mark_wakes(item)
+    not_listed_as_parked(item)
 }
 
 /// I6, of a partition whose dataset is active and yields it: if there is anything to do it is in *due*, unless it is parked at
@@ -130,11 +130,21 @@ pub fn lists_after_mark(covers: Generation, marked: Generation) -> Holds {
     holds(covers <= marked, Broken::I7)
 }
 
-/// I8: a partition that was marked since it was parked is due, and isn't in the index *parked*.
+/// I8, of a partition whose dataset is active and yields it: if it was marked since it was parked it is due, and isn't in the
+/// index *parked*.
 pub fn mark_wakes(item: &PartitionItem) -> Holds {
-    let marked_since = item.parked.as_ref().is_some_and(|parked| parked.generation < item.marked);
+    not_listed_as_parked(item)?;
+    holds(!marked_since_parked(item) || item.due_at.is_some(), Broken::I8)
+}
+
+/// I8 too: what was marked since it was parked isn't in the index *parked*.
+fn not_listed_as_parked(item: &PartitionItem) -> Holds {
     let listed_as_parked = item.parked_work.is_some() || item.parked_since.is_some();
-    holds(!marked_since || (item.due_at.is_some() && !listed_as_parked), Broken::I8)
+    holds(!marked_since_parked(item) || !listed_as_parked, Broken::I8)
+}
+
+fn marked_since_parked(item: &PartitionItem) -> bool {
+    item.parked.as_ref().is_some_and(|parked| parked.generation < item.marked)
 }
 
 /// I9, as a statement goes out under a token that wasn't used before: none of its batch and phase is out under a token that is

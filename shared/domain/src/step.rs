@@ -130,6 +130,13 @@ pub fn ahead(fence: Fence, found: Option<&PartitionItem>, ledger: Generation, st
     if ours { Next::Restored { ledger, stored } } else { Next::Overtaken }
 }
 
+/// After a swap was refused for rows that no batch of ours wrote, as far as the item knows: whether the ledger knows one. Then
+/// the item was restored from a backup, and so many takes came to nothing since that the claim didn't tell.
+pub fn wrote_unknown_to_item(batch: &Batch, newest: Option<&Committed>) -> bool {
+    let before = batch.before.as_ref().map(|before| before.batch);
+    newest.is_some_and(|newest| Some(newest.batch) != before)
+}
+
 /// After listing: nothing to do where that is what was committed last, else the guards' verdict, else staging.
 pub fn listed(
     item: &PartitionItem,

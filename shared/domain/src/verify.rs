@@ -312,7 +312,7 @@ pub fn manifest(listed: &SourceCounts, written: &SourceCounts) -> Verdict {
 /// The guards of a staged batch. `loads` is `None` where no COPY ran (an accepted empty source) or its record can't be had.
 ///
 /// `foreign_rows` is told beside what else is wrong, so that an operator sees all of it at once. Alone it says nothing: a state
-/// table that was put back to a backup knows an older batch as the last, which only the swap's claim can tell; the swap asks
+/// table that was put back to a backup knows an older batch as the last, which only the swap can tell; the swap asks
 /// for foreign rows itself, after the claim and before it deletes.
 pub fn staged(
     definition: &Definition,

@@ -99,7 +99,7 @@ pub const MUTATIONS: &[Mutation] = &[
     of("claim takes an equal fence", Flaw::ClaimTakesEqual, few(1, 0, 1, 1), &["I2", "I4"]),
     of("no fence before the look", Flaw::LookWithoutFencing, few(1, 0, 1, 1), &["I4"]),
     of("look at the batch before only", Flaw::LookForTheBatchBefore, few(1, 0, 1, 2), &["I4"]),
-    of("the look doesn't say what the target holds", Flaw::LookKeepsBefore, few(2, 0, 1, 1), &["nothing is parked"]),
+    of("the look doesn't say what the target holds", Flaw::LookKeepsBefore, few(2, 0, 1, 1), &["no table is"]),
     of("unresolved forgotten at the next take", Flaw::UnresolvedForgottenAtTake, few(1, 0, 2, 2), &["I4"]),
     of("a swap given up at a take is forgotten", Flaw::GivenUpSwapForgotten, few(1, 0, 1, 1), &["I4"]),
     of("unresolved not set by a park", Flaw::UnresolvedNotSetByPark, few(1, 0, 1, 1), &["I4"]),

@@ -287,6 +287,13 @@ impl Act<'_> {
         match self.rules.swapped(&working.batch, own.map(|row| row.committed()), stored) {
             Swapped::Committed(last) => confirm(last),
             Swapped::Ahead(stored) => step::ahead(working.fence, Some(&self.s.item), Generation(0), stored),
+            Swapped::Failed
+                if outcome == Outcome::ForeignRows
+                    && step::wrote_unknown_to_item(&working.batch, Some(&redshift.newest.committed())) =>
+            {
+                let ledger = Generation(redshift.newest.covers.into());
+                step::ahead(working.fence, Some(&self.s.item), ledger, stored)
+            }
             Swapped::Failed => statement_failed(working, kind(outcome)),
             Swapped::Missing => statement_failed(working, FailureKind::Bug),
         }

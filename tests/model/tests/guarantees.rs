@@ -85,6 +85,20 @@ fn each_test_named_is_a_test_of_its_suite() {
 }
 
 #[test]
+fn each_story_told_for_every_step_is_there() {
+    let document = document();
+    let (_, section) = document.split_once("## Every step\n").unwrap();
+    let table = section.split("\n## ").next().unwrap();
+    let stories = source(&root().join("shared/engine/tests/stories"));
+    let rows: Vec<&str> = table.lines().filter(|line| line.starts_with('|')).skip(2).collect();
+    assert!(rows.len() > 5, "{rows:?}");
+    for row in rows {
+        assert!(quoted(row).next().is_some(), "it names no story: {row}");
+        quoted(row).for_each(|story| assert!(is_test(&stories, story), "there is no story `{story}`"));
+    }
+}
+
+#[test]
 fn each_file_named_is_there() {
     let document = document();
     let files: Vec<_> = quoted(&document).filter(|text| text.contains('/') && !text.contains(' ')).collect();

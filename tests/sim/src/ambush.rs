@@ -25,13 +25,13 @@ impl Night {
         } else if self.chance.once_in(3) {
             return false;
         } else {
-            self.work();
+            self.work(STEPS);
         }
         true
     }
 
-    /// Work goes on as it should: otherwise no swap would ever be there to be left behind.
-    fn work(&mut self) {
+    /// Work goes on as it should, `most` steps at a time: otherwise no swap would ever be there to be left behind.
+    pub(crate) fn work(&mut self, most: usize) {
         match self.chance.below(8) {
             0 => self.change(),
             1..=2 => self.begin_mark(),
@@ -41,7 +41,7 @@ impl Night {
             }
         }
         if let Some(newest) = self.invocations.len().checked_sub(1) {
-            let steps = 1 + self.chance.below(STEPS);
+            let steps = 1 + self.chance.below(most);
             self.poll_one(newest, steps);
         }
     }

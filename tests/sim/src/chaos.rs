@@ -52,6 +52,7 @@ struct Shared {
     throttled: Option<&'static str>,
     calm: bool,
     ambush: bool,
+    echo: bool,
     late: Vec<Late>,
     trace: Vec<String>,
     steps: u64,
@@ -88,6 +89,19 @@ impl Scene {
         self.lock().ambush = true;
     }
 
+    /// From now on every other write of the state table is sent twice by its client, and the copy arrives later.
+    pub fn echo(&self) {
+        self.lock().echo = true;
+    }
+
+    /// A late copy of a write whose worker has written again since.
+    pub(crate) fn overtaken_write(&self) -> Option<usize> {
+        let shared = self.lock();
+        let newest = |late: &Late| shared.newest_of.get(&(late.worker.clone(), late.call)).copied();
+        let overtaken = |late: &Late| late.call == "state.write" && newest(late) > Some(late.sent);
+        shared.late.iter().position(overtaken)
+    }
+
     /// The trace so far, taken.
     pub fn take_trace(&self) -> Vec<String> {
         std::mem::take(&mut self.lock().trace)
@@ -106,7 +120,7 @@ impl Scene {
     /// From now on nothing goes wrong any more.
     pub fn calm(&self) {
         let mut shared = self.lock();
-        (shared.calm, shared.ambush, shared.throttled) = (true, false, None);
+        (shared.calm, shared.ambush, shared.echo, shared.throttled) = (true, false, false, None);
     }
 
     /// Which effects are still to come. Without `unsent` only those on the wire: a worker may freeze for hours before it
@@ -211,6 +225,7 @@ impl Luck {
             _ if shared.calm => None,
             _ if throttled => Some(Kind::Throttled),
             _ if swap && shared.ambush && fate.chance.once_in(2) => Some(*fate.chance.of(&AMBUSHES)),
+            _ if call == "state.write" && shared.echo && fate.chance.once_in(2) => Some(Kind::LateTwice),
             0 => None,
             // Swaps are what everything is about.
             one_in if swap && fate.chance.once_in(one_in.min(5)) => Some(*fate.chance.of(&TROUBLES)),

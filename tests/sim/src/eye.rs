@@ -47,6 +47,10 @@ struct Seen {
     sent: BTreeMap<String, Sent>,
     /// The items as they were last seen.
     items: BTreeMap<String, PartitionItem>,
+    /// Partitions let go with anything to do, since their dataset is retired; a mark has them again.
+    let_go: BTreeSet<String>,
+    /// Partitions that may differ from the ledger since something was restored, until they are seen to agree at rest.
+    differ: BTreeSet<String>,
     /// The newest generation of each that was to be rebuilt for real.
     forced: BTreeMap<String, Generation>,
 }
@@ -132,6 +136,26 @@ impl Eye {
         }
     }
 
+    /// Something was restored: what was committed is what is there, and items may say otherwise.
+    pub fn restored(&self) {
+        let mut seen = self.lock();
+        let rows = self.warehouse.ledger();
+        seen.rows = rows.len();
+        seen.target = self.warehouse.rows(&self.target);
+        seen.forced.clear();
+        let mut differ: BTreeSet<String> = seen.ledger.keys().chain(seen.items.keys()).cloned().collect();
+        seen.differ.append(&mut differ);
+        seen.ledger.clear();
+        for row in &rows {
+            seen.ledger.entry(text(row, "partition_name")).or_default().push(committed(row));
+        }
+    }
+
+    fn retired(&self) -> bool {
+        let head = Key { pk: "DATASET#orders".to_owned(), sk: "DEFINITION".to_owned() };
+        self.state.item(&head).and_then(|head| Some(head.get("mode")?.as_str()? == "retired")).unwrap_or(false)
+    }
+
     fn hold_item(&self, seen: &mut Seen, partition: &str) {
         let key = Key { pk: "DATASET#orders".to_owned(), sk: format!("PARTITION#{partition}") };
         let Some(item) = self.state.item(&key) else { return };
@@ -142,11 +166,23 @@ impl Eye {
         let ledger = seen.ledger.get(partition).cloned().unwrap_or_default();
         let newest = ledger.iter().max_by_key(|row| row.fence).map(|row| row.batch);
         let told = || format!("{partition}: {item:?}");
-        seen.hold(invariants::due_if_work(&item), told);
-        seen.hold(invariants::mark_wakes(&item), told);
-        seen.hold(invariants::last_is_newest(&item, newest), told);
-        if let Some(last) = &item.last {
-            seen.hold(invariants::committed_once(last, &ledger), told);
+        if self.retired() {
+            seen.let_go.insert(partition.to_owned());
+        } else if item.due_at.is_some() {
+            seen.let_go.remove(partition);
+        }
+        if !seen.let_go.contains(partition) {
+            seen.hold(invariants::due_if_work(&item), told);
+            seen.hold(invariants::mark_wakes(&item), told);
+        }
+        let as_in_ledger = invariants::last_is_newest(&item, newest)
+            .and_then(|()| item.last.as_ref().map_or(Ok(()), |last| invariants::committed_once(last, &ledger)));
+        if as_in_ledger.is_ok() && (item.at_rest() || item.rests_parked()) {
+            seen.differ.remove(partition);
+        }
+        let differs = seen.differ.contains(partition);
+        if !differs {
+            seen.hold(as_in_ledger, told);
         }
         if let Some(batch) = &item.batch {
             seen.hold(invariants::lists_after_mark(batch.covers, item.marked), told);
@@ -154,7 +190,9 @@ impl Eye {
         let forced = seen.forced.entry(partition.to_owned()).or_default();
         *forced = item.forced.unwrap_or_default().max(*forced);
         let (forced, built) = (*forced, ledger.iter().map(|row| row.generation).max().unwrap_or_default());
-        seen.hold(invariants::forced_is_real(&item, forced, built), told);
+        if !differs {
+            seen.hold(invariants::forced_is_real(&item, forced, built), told);
+        }
         if let Some(before) = seen.items.insert(partition.to_owned(), item.clone()) {
             for kind in reached_between(&before, &item) {
                 self.scene.reach(kind);
@@ -248,6 +286,7 @@ fn reached_between(before: &PartitionItem, after: &PartitionItem) -> Vec<Kind> {
         (looked && last(before) == last(after), Kind::NotFoundByLook),
         (taken && was.zip(is).is_some_and(|(was, is)| was.id == is.id), Kind::Continued),
         (before.parked.is_none() && after.parked.is_some(), Kind::Parked),
+        (before.due_at.is_some() && after.due_at.is_none() && !after.at_rest() && !after.rests_parked(), Kind::LetGo),
     ]
     .into_iter()
     .filter_map(|(reached, kind)| reached.then_some(kind))

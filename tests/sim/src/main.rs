@@ -12,7 +12,7 @@ use tidemark_sim::reached::Reached;
 use tidemark_sim::run::{Told, run};
 
 /// Seeds that are tried at most for a flaw.
-const SEEDS_OF_A_FLAW: u64 = 5_000;
+const SEEDS_OF_A_FLAW: u64 = 400;
 /// After so many nights of a long run a line says how far it is.
 const TOLD_EACH: u64 = 5_000;
 /// From so many seeds on every kind of fault has to be reached.

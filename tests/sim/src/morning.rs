@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tidemark_domain::dataset::Mode;
 use tidemark_engine::memory::{End, Pace};
 
 use crate::night::Night;
@@ -30,10 +31,32 @@ impl Night {
             self.world.warehouse.end(&running.id, &End::Run);
         }
         self.world.warehouse.forget_ends();
-        if self.paused() {
-            self.world.set_head(&[("mode", "active".into())]);
+        if self.world.restored
+            && let Some(head) = self.world.head()
+        {
+            // What a restored warehouse asks for whose guard row is of an epoch before: apply again.
+            self.world.own(head.epoch);
+        }
+        match self.mode() {
+            Some(Mode::Paused) => self.world.set_head(&[("mode", "active".into())]),
+            Some(Mode::Retired) => {
+                self.begin_apply(false);
+                while self.apply.is_some() {
+                    self.apply();
+                }
+            }
+            _ => {}
         }
         Ok(())
+    }
+
+    /// Time passes until look has had its turn, and tidy where something was restored; it may take them two to tell what one
+    /// of them left to the other.
+    pub fn hours_later(&mut self) -> Result<(), String> {
+        let hours = if self.world.restored { 25 } else { 1 };
+        self.tell(format!("{hours} hours later"));
+        self.world.clock.advance(Duration::from_mins(hours * 60 + 1));
+        self.quiet_round()
     }
 
     /// Half a minute of a quiet day: everything that waits is handled, nothing goes wrong.

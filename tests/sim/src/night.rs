@@ -13,6 +13,7 @@ use crate::chance::Chance;
 use crate::flaw::Flaw;
 use crate::operators::Apply;
 use crate::reached;
+use crate::restores::Backup;
 use crate::workers::Invocation;
 use crate::world::{World, definition, finish};
 
@@ -31,6 +32,12 @@ pub const WIDE: u32 = 200;
 const WIDE_EVERY: u64 = 50;
 const WIDE_AT: u64 = 7;
 
+/// In one night of so many something is restored.
+const RESTORES: usize = 3;
+
+/// Kinds of nights, as often as they come.
+const KINDS: [Kind; 7] = [Kind::Mixed, Kind::Mixed, Kind::Slow, Kind::Ambush, Kind::Ambush, Kind::Echo, Kind::Crowd];
+
 /// What is likelier in a night than in others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -40,6 +47,8 @@ pub(crate) enum Kind {
     Slow,
     /// Workers leave swaps behind, on the wire or unsent; their batches are given up before those land.
     Ambush,
+    /// Clients send writes twice, and the copy arrives when its worker has written again.
+    Echo,
     /// Many workers on few partitions, polled few steps at a time; leases seem over to some of them.
     Crowd,
 }
@@ -57,6 +66,11 @@ pub struct Night {
     pub(crate) begun: u32,
     pub(crate) files: u32,
     halted: bool,
+    /// A backup of the state table, or a snapshot of the warehouse.
+    pub(crate) backup: Option<Backup>,
+    pub(crate) committed_at_backup: usize,
+    /// Whether one is still to be made.
+    pub(crate) restores: bool,
     /// Swaps that were left behind, as an ambush has seen them.
     pub(crate) ambushed: usize,
 }
@@ -67,11 +81,14 @@ impl Night {
         let mut chance = Chance::new(seed);
         let partitions = if seed % WIDE_EVERY == WIDE_AT { WIDE } else { *chance.of(&[1, 1, 2, 4]) };
         let scope = if chance.once_in(2) { "table" } else { "partition" };
-        let kind = *chance.of(&[Kind::Mixed, Kind::Mixed, Kind::Slow, Kind::Ambush, Kind::Ambush, Kind::Crowd]);
+        let kind = *chance.of(&KINDS);
+        let restores = chance.once_in(RESTORES);
         let world = World::new(partitions, definition(12, scope), seed, flaw);
         world.scene.tell(format!("{kind:?}: {partitions} partitions, locks of a {scope}"));
-        if kind == Kind::Ambush {
-            world.scene.ambush();
+        match kind {
+            Kind::Ambush => world.scene.ambush(),
+            Kind::Echo => world.scene.echo(),
+            _ => {}
         }
         Self {
             world,
@@ -84,6 +101,9 @@ impl Night {
             begun: 0,
             files: 0,
             halted: false,
+            backup: None,
+            committed_at_backup: 0,
+            restores,
             ambushed: 0,
         }
     }
@@ -94,13 +114,14 @@ impl Night {
             Kind::Mixed => false,
             Kind::Slow => self.chance.once_in(5) && self.act_slowly(),
             Kind::Ambush => self.act_in_ambush(),
+            Kind::Echo => self.act_among_echoes(),
             Kind::Crowd => self.chance.once_in(2) && self.act_crowded(),
         };
         if !acted {
             self.act_quickly();
         }
         self.world.eye.look();
-        let halted = self.world.head().is_some_and(|head| head.mode == Mode::Halted);
+        let halted = self.mode() == Some(Mode::Halted);
         if halted && !self.halted {
             self.world.scene.reach(reached::Kind::Halted);
         }
@@ -108,7 +129,7 @@ impl Night {
     }
 
     fn act_quickly(&mut self) {
-        match self.chance.below(70) {
+        match self.chance.below(74) {
             0..=5 => self.change(),
             6..=9 => self.begin_mark(),
             10..=19 => {
@@ -128,6 +149,10 @@ impl Night {
             59..=60 => self.apply(),
             61..=62 => self.replay(),
             63 => self.pause(),
+            64 => self.retire(),
+            65 => self.backfill(),
+            66 => self.restore(),
+            67 => self.lose_events(),
             _ => self.double(),
         }
     }
@@ -187,7 +212,7 @@ impl Night {
     }
 
     pub(crate) fn wait(&mut self, seconds: u64) {
-        if self.paused() {
+        if self.mode() == Some(Mode::Paused) {
             self.pause();
         }
         while seconds > ON_THE_WIRE && self.arrives(false) {}
@@ -252,6 +277,15 @@ impl Night {
             let running = self.chance.of(&running).clone();
             self.tell(format!("{} runs now", running.name));
             self.world.warehouse.end(&running.id, &End::Run);
+        }
+    }
+
+    /// Events are lost: only look will find what they told.
+    fn lose_events(&mut self) {
+        if !self.world.events.is_empty() {
+            self.tell("the events queue loses everything");
+            self.world.scene.reach(reached::Kind::EventsLost);
+            self.world.events.clear();
         }
     }
 

@@ -1,13 +1,20 @@
 //! What people do at night: files land and go, a partition is replayed, the dataset paused, a definition brought into force.
 
+use std::collections::BTreeSet;
+
+use jiff::SignedDuration;
 use tidemark_domain::dataset::Mode;
 use tidemark_domain::definition::Definition;
 use tidemark_domain::id::{Epoch, PartitionId, PartitionName};
+use tidemark_domain::job::{self, Job, Line};
 use tidemark_domain::writes;
+use tidemark_engine::jobs;
 use tidemark_engine::ports::{Clock as _, StateStore as _};
 
+use crate::chaos::Luck;
 use crate::night::Night;
 use crate::reached::Kind;
+use crate::workers::Worker;
 use crate::world::{definition, finish};
 
 /// A definition on its way into force, as apply brings it: guard row, head, marks.
@@ -46,15 +53,48 @@ impl Night {
 
     /// The dataset is paused, or active again.
     pub(crate) fn pause(&mut self) {
-        let mode = if self.paused() { "active" } else { "paused" };
+        let mode = match self.mode() {
+            Some(Mode::Retired) => return,
+            Some(Mode::Paused) => "active",
+            _ => "paused",
+        };
         self.tell(format!("the dataset is {mode}"));
         self.world.scene.reach(Kind::Paused);
         self.world.set_head(&[("mode", mode.into())]);
     }
 
-    /// Whether it is paused.
-    pub(crate) fn paused(&self) -> bool {
-        self.world.head().is_some_and(|head| head.mode == Mode::Paused)
+    /// What is to be done with the dataset.
+    pub(crate) fn mode(&self) -> Option<Mode> {
+        self.world.head().map(|head| head.mode)
+    }
+
+    /// The dataset is no longer in the file; what is applied next has it again.
+    pub(crate) fn retire(&mut self) {
+        if self.mode() != Some(Mode::Retired) && self.apply.is_none() && self.chance.once_in(3) {
+            self.tell("the dataset is retired");
+            self.world.scene.reach(Kind::Retired);
+            self.world.retire();
+        }
+    }
+
+    /// A job of some partitions, real rebuilds or not.
+    pub(crate) fn backfill(&mut self) {
+        let some: BTreeSet<String> = (0..=self.chance.below(4)).map(|_| self.partition()).collect();
+        let force = self.chance.once_in(2);
+        let names = some.into_iter().map(|name| PartitionName::new(name).unwrap());
+        let lines: Vec<Line> = names.map(Line::of).collect();
+        self.tell(format!("an operator makes a job of {} partitions, force {force}", lines.len()));
+        let luck = Luck::new(&self.world.scene, "operator", 0, self.chance.draw());
+        let ports = self
+            .world
+            .engine(&Worker { name: "operator".to_owned(), luck, skew: SignedDuration::ZERO, warm: false })
+            .ports;
+        let (dataset, total) = (self.world.dataset(), lines.len() as u64);
+        let job =
+            Job { force, ..Job::new(ports.clock.id(), dataset, job::Kind::Backfill, total, "sim", ports.clock.now()) };
+        if finish(jobs::make(&ports, "control", &job, &lines)).is_ok() {
+            self.world.scene.reach(Kind::Backfilled);
+        }
     }
 
     /// A definition gets a step further into force: guard row, then head and catalog, then marks.

@@ -45,6 +45,11 @@ fn through(night: &mut Night) -> Result<(), String> {
     }
     night.dawn()?;
     rest(night)?;
+    for _ in 0..2 {
+        night.hours_later()?;
+        rest(night)?;
+    }
+    night.world.count_told();
     night.world.check_rest(true)?;
     night.mend();
     rest(night)?;
@@ -55,7 +60,11 @@ fn rest(night: &mut Night) -> Result<(), String> {
     for _ in 0..ROUNDS {
         night.quiet_round()?;
         seen(night)?;
-        if night.world.events.is_empty() && night.world.queue.is_empty() && night.world.due().is_empty() {
+        if night.world.events.is_empty()
+            && night.world.queue.is_empty()
+            && night.world.due().is_empty()
+            && night.world.open_jobs() == 0
+        {
             return Ok(());
         }
     }

@@ -51,7 +51,7 @@ impl Night {
         self.begun += 1;
         let name = format!("{what}{}", self.begun);
         let (lucks, skews): (&[usize], &[i64]) = match self.kind {
-            Kind::Ambush => (&[0, 0, 0, 25], &[0, 0, 0, 2, -2, 45]),
+            Kind::Ambush | Kind::Echo => (&[0, 0, 0, 25], &[0, 0, 0, 2, -2, 45]),
             Kind::Crowd => (&[0, 0, 0, 25], &[0, 0, 45, -45, 400, 400]),
             Kind::Mixed | Kind::Slow => (&[0, 0, 10, 25, 60], &[0, 0, 0, 0, 2, -2, 45, -45, 400, -400]),
         };

@@ -9,7 +9,7 @@ const NIGHTS: u64 = 200;
 /// The first wide night.
 const WIDE_NIGHT: u64 = 7;
 /// After a change of the engine a night runs otherwise; then a flaw is looked for in so many.
-const SEEDS_OF_A_FLAW: u64 = 5_000;
+const SEEDS_OF_A_FLAW: u64 = 400;
 
 #[test]
 fn the_same_seed_twice_gives_the_same_trace() {
@@ -37,9 +37,14 @@ fn whatever_happens_at_night_the_morning_is_true_and_every_kind_of_fault_happens
 /// Nights that once found a fault, by what they found. After a change of the engine or of the nights a seed is another night: then
 /// it is one more, and the fault's own test, named here, holds what the seed did.
 ///
+/// - 14: a partition that was parked, and marked since, was let go with its retired dataset, which the engine's own assertion took for
+///   a broken I8 (`what_was_parked_and_marked_since_is_let_go_with_its_dataset_and_comes_back_with_it`).
+/// - 249: after a restore of the state table so many takes came to nothing that the claim passed; rows of a batch that the item
+///   didn't know were taken for somebody else's, and the partition parked for good
+///   (`rows_of_a_batch_that_a_restored_item_does_not_know_are_not_taken_for_somebody_elses`).
 /// - 2788: a second copy of the PUT of an inventory's part, by an invocation before, came after the inventory was sealed
 ///   (`what_an_attempt_before_wrote_arrives_again_and_changes_nothing`).
-const FOUND_A_FAULT: [u64; 1] = [2788];
+const FOUND_A_FAULT: [u64; 3] = [14, 249, 2788];
 
 #[test]
 fn nights_that_found_a_fault_are_true() {
@@ -52,19 +57,19 @@ fn nights_that_found_a_fault_are_true() {
 /// Each rule that is weakened, a night that sees its loss, and the invariants that it may break; `told`: what was told isn't what
 /// committed.
 const SEEN: [(Flaw, u64, &[&str]); Flaw::ALL.len()] = [
-    (Flaw::SwapWithoutClaim, 3, &["I1", "I2", "I4", "told"]),
-    (Flaw::FenceOffOneTooFew, 198, &["I4", "told"]),
-    (Flaw::LookWithoutFencing, 7, &["I4", "told"]),
-    (Flaw::UnresolvedNotSet, 108, &["I4"]),
-    (Flaw::UnresolvedForgottenAtTake, 1, &["I4"]),
+    (Flaw::SwapWithoutClaim, 4, &["I1", "I2", "I4", "told"]),
+    (Flaw::FenceOffOneTooFew, 9, &["I4", "told"]),
+    (Flaw::LookWithoutFencing, 4, &["I4", "told"]),
+    (Flaw::UnresolvedNotSet, 4, &["I4"]),
+    (Flaw::UnresolvedForgottenAtTake, 4, &["I4"]),
     (Flaw::SwapWithoutLedger, 1, &["I10, I5", "I4"]),
-    (Flaw::WritesUnfenced, 1, &["I4", "I6", "I9", "told"]),
-    (Flaw::WritesIgnoreBatch, 2109, &["I4", "I6"]),
+    (Flaw::WritesUnfenced, 2, &["I4", "I6", "I9", "told"]),
+    (Flaw::WritesIgnoreBatch, 2, &["I4", "I6"]),
     (Flaw::TakeComparesFenceOnly, 30, &["I4", "I9"]),
     (Flaw::LeavesThoughMarkedSince, 1, &["I6"]),
     (Flaw::MarkWithoutIndex, 1, &["I6"]),
     (Flaw::NoWake, 1, &["I12"]),
-    (Flaw::FreshTokens, 1, &["I9"]),
+    (Flaw::FreshTokens, 4, &["I9"]),
     (Flaw::NothingDeleted, 1, &["I3", "I5"]),
     (Flaw::DefinitionCachedTooLong, 1, &["I12", "I3"]),
 ];

@@ -72,6 +72,21 @@ impl Worker<'_> {
             Answered::Leave(next) => Ok(next),
         }
     }
+
+    /// A swap was refused for rows that no batch of ours wrote: does the ledger have a batch that the item doesn't know? What
+    /// comes next then, if so.
+    pub(super) async fn written_unknown(&self) -> Result<Option<Next>, Error> {
+        let look = match self.ask(&lookup::look(&self.request())?).await? {
+            Answered::Rows(rows) => rows::look(&rows)?,
+            Answered::Leave(next) => return Ok(Some(next)),
+        };
+        let newest = look.ledger.as_ref().map(committed);
+        if !step::wrote_unknown_to_item(&self.batch, newest.as_ref()) {
+            return Ok(None);
+        }
+        let ledger = newest.map(|row| row.generation).unwrap_or_default();
+        self.ahead(ledger, look.stored_fence.unwrap_or_default()).await.map(Some)
+    }
 }
 
 /// The committed batch that a ledger row tells of.

@@ -84,6 +84,11 @@ impl Worker<'_> {
                     return Ok(Err(self.settle(FailureKind::SourceChanged, error)));
                 }
                 let failure = self.why(&swap.batch, execution);
+                if failure.kind == FailureKind::ForeignRows
+                    && let Some(next) = self.written_unknown().await?
+                {
+                    return Ok(Err(next));
+                }
                 Err(self.settle(failure.kind, &failure.message))
             }
         })

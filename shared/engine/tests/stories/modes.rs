@@ -214,3 +214,22 @@ async fn an_epoch_that_apply_has_raised_in_the_guard_row_alone_is_waited_for_eve
     world.rest("the head follows").await;
     world.assert_true("the head follows").await;
 }
+
+/// What was parked, and marked since, is let go as well; once the dataset is back it is marked and heals.
+#[tokio::test]
+async fn what_was_parked_and_marked_since_is_let_go_with_its_dataset_and_comes_back_with_it() {
+    let mut world = World::new(TOML).await;
+    world.put("dt=2026-11-01/a.csv", "1\n1\n").await;
+    world.rest("it parks").await;
+    assert!(world.item(DAY).rests_parked());
+    world.put("dt=2026-11-01/a.csv", "1\n").await;
+    world.mark().await;
+    world.set_head(&[("mode", "retired".into())]);
+    world.rounds(3).await;
+    assert_eq!(world.due().await, [""; 0], "it left the index");
+    world.set_head(&[("mode", "active".into())]);
+    let mark = tidemark_domain::writes::mark(&world.id(DAY), 0, world.clock.now());
+    tidemark_engine::ports::StateStore::write(&world.state, &[mark], "mark").await.unwrap();
+    world.rest("it is back").await;
+    world.assert_true("it is back").await;
+}

@@ -162,3 +162,22 @@ async fn old_staging_tables_whose_batch_is_over_are_dropped() {
     let left = world.warehouse.staging_tables();
     assert_eq!(left, [format!("batch_{open}"), "somebodys_own".to_owned()], "the young one is old now");
 }
+
+/// The state table was restored, and so many takes came to nothing since that the fence is past the one that Redshift has: the
+/// claim passes, and the rows that the item knows nothing of look like somebody else's. The ledger says whose they are.
+#[tokio::test]
+async fn rows_of_a_batch_that_a_restored_item_does_not_know_are_not_taken_for_somebody_elses() {
+    let mut world = before(1).await;
+    let backup = world.partition_items();
+    world.put(&format!("{}/b.csv", day(0)), "3\n").await;
+    world.rest("after the backup").await;
+    world.restore_partitions(&backup);
+    let key = PartitionItem::key(&world.id(&day(0)));
+    let mut item = world.state.item(&key).unwrap();
+    item.insert("fence".to_owned(), 40.into());
+    world.state.put(key, item);
+    world.put(&format!("{}/c.csv", day(0)), "4\n").await;
+    world.rest("marked since").await;
+    world.assert_true("it was found to be restored").await;
+    assert_eq!(told(&world), [format!("restored: orders {}", day(0))]);
+}
