@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use clap::Args;
 use serde_json::json;
 use tidemark_domain::dataset::Mode;
-use tidemark_domain::id::BatchId;
+use tidemark_domain::id::{BatchId, PartitionId};
 use tidemark_domain::partition::FailureState;
 use tidemark_domain::sql::Batch;
 use tidemark_domain::sql::rows::Field;
@@ -121,7 +121,7 @@ async fn at_hand(
         None => known_page(page_for(&cloud, &seen).await?)?,
     };
     let filled = filled(&cloud, &seen, &page.queries()).await?;
-    print_page(arguments.json, page, Some((&seen.id.to_string(), &filled)))
+    print_page(arguments.json, page, Some((&seen.id, &filled)))
 }
 
 /// The page for the state a partition is in.
@@ -204,14 +204,25 @@ fn print_query(as_json: bool, name: &str, text: &str) -> Result<Outcome, Failure
     Ok(Outcome::Done)
 }
 
-fn print_page(as_json: bool, page: &Page, filled: Option<(&str, &[Filled])>) -> Result<Outcome, Failure> {
+/// How pages' commands name a partition.
+const WHICH: &str = "<dataset> <partition>";
+
+/// Dataset and partition as arguments of a command in a shell.
+pub(crate) fn in_a_shell(id: &PartitionId) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "=/_-.:".contains(c);
+    let name = id.partition.as_str();
+    let name = if name.chars().all(plain) { name.to_owned() } else { format!("'{}'", name.replace('\'', r"'\''")) };
+    format!("{} {name}", id.dataset)
+}
+
+fn print_page(as_json: bool, page: &Page, filled: Option<(&PartitionId, &[Filled])>) -> Result<Outcome, Failure> {
+    let mut text = filled.map_or_else(|| page.text.to_owned(), |(id, _)| page.text.replace(WHICH, &in_a_shell(id)));
     if as_json {
         let query = |(name, filled): &Filled| json!({ "query": name, "sql": filled.as_ref().ok(), "why_not": filled.as_ref().err().map(ToString::to_string) });
         let queries = filled.map(|(_, filled)| filled.iter().map(query).collect::<Vec<_>>());
-        console::print_json(&json!({ "page": page.name, "text": page.text, "queries": queries }))?;
+        console::print_json(&json!({ "page": page.name, "text": text, "queries": queries }))?;
         return Ok(Outcome::Done);
     }
-    let mut text = page.text.to_owned();
     // Writing to a String can't fail.
     if let Some((id, filled)) = filled {
         let _ = writeln!(text, "\n{NAME}# The queries, for {id}{PLAIN}");

@@ -19,7 +19,7 @@ use crate::console::{self, BAD, FAINT, GOOD, NAME, PLAIN, WARN};
 use crate::exit::{Failure, Outcome};
 use crate::history::{as_json as story_as_json, batches};
 use crate::moment::when;
-use crate::runbook::{ledger_has, page_of_state};
+use crate::runbook::{in_a_shell, ledger_has, page_of_state};
 use crate::table::{Cell, table};
 use crate::words::{failure_state, remedy};
 
@@ -154,7 +154,7 @@ fn screen(seen: &Seen, told: &Told, now: Timestamp) -> String {
     line("next", &story.next);
     if let Some((remedy, page)) = told.remedy {
         line("remedy", remedy);
-        line("runbook", &format!("tidemark runbook {page} {}", seen.id));
+        line("runbook", &format!("tidemark runbook {page} {}", in_a_shell(&seen.id)));
     }
     if !told.guards.is_empty() {
         let _ = write!(text, "\n{}", guard_table(&told.guards));

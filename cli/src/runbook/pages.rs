@@ -79,9 +79,11 @@ mod tests {
     use std::collections::BTreeSet;
     use std::fs;
 
+    use clap::{CommandFactory as _, Parser as _};
     use tidemark_domain::sql::runbook::PLACEHOLDERS;
 
     use super::*;
+    use crate::arguments::Arguments;
 
     const RUNBOOK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/runbook");
 
@@ -118,6 +120,39 @@ mod tests {
         for query in QUERIES {
             assert!(PAGES.iter().any(|page| page.queries().iter().any(|on| on.name == query.name)), "{}", query.name);
         }
+    }
+
+    /// The words of a command, as a shell splits them.
+    fn words(command: &str) -> Vec<String> {
+        let parts = command.split('"').enumerate();
+        parts
+            .flat_map(|(n, part)| match n % 2 {
+                0 => part.split_whitespace().map(str::to_owned).collect(),
+                _ => vec![part.to_owned()],
+            })
+            .collect()
+    }
+
+    /// Each command of ours on a page is one that the command line takes; a name alone is a command's name.
+    #[test]
+    fn every_command_on_a_page_is_one() {
+        let mut commands = 0;
+        for page in PAGES {
+            let quoted = page.text.split('`').skip(1).step_by(2).filter(|text| !text.contains('\n'));
+            let typed = page.text.lines().filter_map(|line| line.strip_prefix("$ "));
+            for command in quoted.chain(typed).filter(|text| text.starts_with("tidemark ")) {
+                let filled = [("<dataset>", "orders"), ("<partition>", "dt=2026-11-01"), ("<kind>", "row_drop")];
+                let filled = filled.iter().fold(command.to_owned(), |text, (of, with)| text.replace(of, with));
+                let words = words(&filled);
+                if words.len() == 2 {
+                    assert!(Arguments::command().find_subcommand(&words[1]).is_some(), "{}: {command}", page.name);
+                } else if let Err(error) = Arguments::try_parse_from(&words) {
+                    panic!("{}: {command}: {error}", page.name);
+                }
+                commands += 1;
+            }
+        }
+        assert!(commands > 30, "{commands}");
     }
 
     #[test]
