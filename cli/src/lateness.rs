@@ -127,6 +127,7 @@ fn as_json(told: &Told<'_>) -> Value {
         "files": delays.objects(),
         "in_time": delays.in_time(),
         "without_time": arrivals.timeless,
+        "unread": arrivals.unread,
         "histogram": histogram(delays),
         "windows": WINDOWS.map(window),
         "lookback": lookback.map(window),

@@ -32,6 +32,8 @@ const BUCKETS: [i64; 16] = [
     90 * DAY,
     365 * DAY,
 ];
+/// Inventories that can't be read and are named.
+const UNREAD_TOLD: usize = 5;
 /// A bar's eighths.
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 /// Before the bar: label, number, share, and the blanks around them.
@@ -81,6 +83,12 @@ pub(super) fn plot(told: &Told<'_>, width: usize) -> String {
             "{} files are of partitions that stand for no time, and aren't counted",
             count(arrivals.timeless)
         );
+    }
+    for unread in told.arrivals.unread.iter().take(UNREAD_TOLD) {
+        let _ = writeln!(text, "{BAD}not counted{PLAIN}: {unread}");
+    }
+    if let Some(more @ 1..) = told.arrivals.unread.len().checked_sub(UNREAD_TOLD) {
+        let _ = writeln!(text, "{BAD}not counted{PLAIN}: {more} inventories more (--json names all)");
     }
     if delays.objects() == 0 {
         text += "no file of a committed batch is known; the ledger is told of files within the hour (--offline doesn't wait)\n";

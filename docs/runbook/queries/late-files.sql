@@ -1,4 +1,4 @@
--- Late files: which files of the partition came after its day was over, and did lookback still reach it then?
+-- Late files: which files of the partition came after it was over (its range, hour or day), and did lookback still reach it then?
 -- Each file once, with the batch that first loaded it.
 -- {day_over}, {lookback_over}: moments in UTC, as literals; the others are names, as literals.
 SELECT f.key, f.etag, min(f.last_modified) AS came_at, min(b.swapped_at) AS first_loaded_at,

@@ -263,15 +263,26 @@ pub fn in_lookback(definition: &Definition, partition: &Partition, now: Timestam
         return true;
     };
     let first: Date = TimeZone::UTC.to_datetime(now.saturating_sub(lookback).unwrap_or(Timestamp::MIN)).date();
-    let day = definition.parts.iter().zip(&partition.values).find_map(|(part, value)| match value {
+    last_day(definition, partition).is_none_or(|day| day >= first)
+}
+
+/// From when on lookback doesn't reach a partition any more; `None`: it always does.
+pub fn lookback_over(definition: &Definition, partition: &Partition) -> Option<Timestamp> {
+    let lookback = SignedDuration::try_from(definition.lookback?).ok()?;
+    let over = last_day(definition, partition)?.tomorrow().ok()?.to_datetime(jiff::civil::Time::midnight());
+    TimeZone::UTC.to_timestamp(over).ok()?.checked_add(lookback).ok()
+}
+
+/// The day on which a partition's first date or timestamp ends.
+fn last_day(definition: &Definition, partition: &Partition) -> Option<Date> {
+    definition.parts.iter().zip(&partition.values).find_map(|(part, value)| match value {
         _ if let Some(Ok(range)) = part.range.as_ref().map(|range| range.bounds(value)) => {
             Some(range.before.checked_sub(SignedDuration::from_secs(1)).unwrap_or(range.before).date())
         }
         PartitionValue::Date(day) => Some(*day),
         PartitionValue::Timestamp(moment) => Some(moment.date()),
         PartitionValue::Integer(_) | PartitionValue::Text(_) => None,
-    });
-    day.is_none_or(|day| day >= first)
+    })
 }
 
 /// Stores a version of a definition. Its key is its hash, so that it may be stored again.

@@ -200,6 +200,8 @@ pub struct Arrivals {
     pub months: BTreeMap<Month, Delays>,
     /// Objects of partitions that stand for no time, or that the definition in force doesn't yield.
     pub timeless: u64,
+    /// Inventories that can't be read, each with the reason: files that only these tell of aren't counted.
+    pub unread: Vec<String>,
 }
 
 impl Arrivals {

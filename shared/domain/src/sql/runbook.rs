@@ -5,14 +5,16 @@
 
 use std::time::Duration;
 
-use jiff::civil::{Date, DateTime};
-use jiff::{SignedDuration, Span};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
 use super::rebuild::Request;
 use super::{SqlError, count, identifier, literal};
+use crate::apply::lookback_over;
 use crate::definition::Definition;
 use crate::id::{BatchId, DefinitionHash, Epoch, Fence, Generation, StackName};
-use crate::partition_value::{Partition, PartitionValue};
+use crate::lateness::{self, Span};
+use crate::partition_value::Partition;
 
 /// What a query is about.
 #[derive(Debug, Clone, Copy)]
@@ -53,7 +55,7 @@ pub const PLACEHOLDERS: [(&str, &str); 10] = [
     ("key", "the columns of the business key"),
     ("batch", "the id of the newest committed batch, as a literal"),
     ("staging", "the staging table of the newest batch, such as tidemark_staging.\"batch_0193…\""),
-    ("day_over", "the moment at which the partition's day was over, in UTC"),
+    ("day_over", "the moment at which the partition was over (its range, hour or day), in UTC"),
     ("lookback_over", "the moment from which lookback doesn't reach the partition any more, in UTC"),
 ];
 
@@ -96,8 +98,12 @@ fn value(name: &str, about: &About<'_>) -> Result<String, FillError> {
             Some(batch) => identifier::staging(batch).map_err(SqlError::from)?,
             None => return Err(FillError::Nothing("no batch of the partition is known")),
         },
-        "day_over" => moment(day_over(about.partition, Duration::ZERO))?,
-        "lookback_over" => moment(day_over(about.partition, about.definition.lookback.unwrap_or(Duration::MAX)))?,
+        "day_over" => moment(span(about)?.end)?,
+        "lookback_over" => {
+            // A partition that has no time is refused, as above.
+            span(about)?;
+            moment(lookback_over(about.definition, about.partition).unwrap_or(Timestamp::MAX))?
+        }
         unknown => return Err(FillError::Unknown(unknown.to_owned())),
     })
 }
@@ -119,23 +125,16 @@ fn of_partition(about: &About<'_>) -> Result<String, SqlError> {
     })
 }
 
-/// When the partition's first day was over, and then some.
-fn day_over(partition: &Partition, more: Duration) -> Option<DateTime> {
-    let day = partition.values.iter().find_map(|value| match value {
-        PartitionValue::Date(day) => Some(*day),
-        PartitionValue::Timestamp(moment) => Some(moment.date()),
-        PartitionValue::Integer(_) | PartitionValue::Text(_) => None,
-    })?;
-    let over = day.checked_add(Span::new().days(1)).unwrap_or(Date::MAX).to_datetime(jiff::civil::Time::midnight());
-    let more = SignedDuration::try_from(more).unwrap_or(SignedDuration::MAX);
-    Some(over.saturating_add(more))
+/// The time that the partition stands for, as `tidemark lateness` takes it.
+fn span(about: &About<'_>) -> Result<Span, FillError> {
+    let nothing = FillError::Nothing("the partition has no date, so nothing of it is late");
+    lateness::span(about.definition, about.partition).ok_or(nothing)
 }
 
-fn moment(at: Option<DateTime>) -> Result<String, FillError> {
-    let at = at.ok_or(FillError::Nothing("the partition has no date, so nothing of it is late"))?;
+fn moment(at: Timestamp) -> Result<String, FillError> {
     // Beyond the years that a literal may have, nothing is.
     let last = jiff::civil::date(9999, 12, 31).at(23, 59, 59, 0);
-    Ok(literal::timestamp(at.min(last)).map_err(SqlError::from)?)
+    Ok(literal::timestamp(TimeZone::UTC.to_datetime(at).min(last)).map_err(SqlError::from)?)
 }
 
 #[cfg(test)]
@@ -143,6 +142,7 @@ mod tests {
     use super::*;
     use crate::definition::parse;
     use crate::id::PartitionName;
+    use crate::lateness::Arrival;
 
     const ORDERS: &str = r#"
 [orders]
@@ -182,6 +182,35 @@ type = "date"
         assert!(told("{lookback_over}").contains("2026-11-05 00:00:00"));
         for (name, _) in PLACEHOLDERS {
             assert!(!told(&format!("{{{name}}}")).is_empty());
+        }
+    }
+
+    /// What the query calls late, and within lookback, is what the command and the metrics count.
+    #[test]
+    fn late_is_what_lateness_counts_as_late() {
+        let hourly =
+            ORDERS.replace("/dt={dt}/", "/dt={dt}/hour={hour}/") + "[orders.partition.hour]\ntype = \"integer\"\n";
+        let ranged = ORDERS.replace("columns = [\"id bigint\"]", "columns = [\"id bigint\", \"at timestamptz\"]")
+            + "range_of = \"at\"\ngrain = \"day\"\ntimezone = \"Europe/Berlin\"\n";
+        let cases = [
+            (ORDERS.to_owned(), "region=x/dt=2026-11-01"),
+            (hourly, "region=x/dt=2026-11-01/hour=07"),
+            (ranged, "region=x/dt=2026-11-01"),
+        ];
+        for (toml, name) in cases {
+            let definition = parse(&toml).unwrap().remove(0);
+            let partition = definition.partition(&PartitionName::new(name).unwrap()).unwrap();
+            let told = |placeholder: &str| {
+                let literal = filled(&format!("{{{placeholder}}}"), &toml, name).unwrap();
+                let text = literal.split('\'').nth(1).unwrap().to_owned();
+                TimeZone::UTC.to_timestamp(text.parse::<jiff::civil::DateTime>().unwrap()).unwrap()
+            };
+            let (over, lookback_over) = (told("day_over"), told("lookback_over"));
+            let second = jiff::SignedDuration::from_secs(1);
+            let arrivals = [over - second, over, lookback_over - second, lookback_over]
+                .map(|came| lateness::arrival(&definition, &partition, came));
+            let expected = [Arrival::InTime, Arrival::InWindow, Arrival::InWindow, Arrival::OutsideWindow];
+            assert_eq!(arrivals, expected, "{name}: {over}, {lookback_over}");
         }
     }
 

@@ -2,10 +2,11 @@
 //!
 //! The ledger answers with one row per partition and ten minutes, and lags by up to an hour, since sweep books hourly. The
 //! inventories of the last 400 days lie in the control bucket as soon as a batch is committed, and need no Redshift, but all
-//! their entries have to be read: one partition at a time is in memory.
+//! their entries have to be read: eight partitions at a time are in memory.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use futures::stream::{self, StreamExt as _};
 use jiff::Timestamp;
 use tidemark_domain::definition::Definition;
 use tidemark_domain::id::{DatasetName, PartitionName, StackName};
@@ -19,6 +20,12 @@ use crate::Ports;
 use crate::error::Error;
 use crate::inventory::Parts;
 use crate::run::{RunError, ask};
+
+/// Partitions whose inventories are read at once.
+const AT_ONCE: usize = 8;
+
+/// A file: a key, and the version of it.
+type File = (String, String);
 
 /// Why it can't be told when files came.
 #[derive(Debug, thiserror::Error)]
@@ -54,7 +61,7 @@ pub async fn by_ledger(
     Ok(arrivals_of)
 }
 
-/// By the inventories of committed batches.
+/// By the inventories of committed batches. One that can't be read is told, and the others are counted.
 pub async fn by_inventories(
     ports: &Ports,
     control_bucket: &str,
@@ -62,23 +69,48 @@ pub async fn by_inventories(
     definition: &Definition,
 ) -> Result<Arrivals, LatenessError> {
     let mut arrivals = Arrivals::default();
-    for (partition, inventories) in inventories(ports, dataset).await? {
-        let mut files: HashMap<(String, String), Timestamp> = HashMap::new();
-        for inventory in inventories {
-            let mut parts = Parts::new(ports.objects.as_ref(), control_bucket, Some(inventory));
-            while let Some(entries) = parts.next_part().await? {
-                for entry in entries {
-                    let came = files.entry((entry.key, entry.etag)).or_insert(entry.modified);
-                    *came = entry.modified.min(*came);
-                }
-            }
-        }
-        let span = time_of(definition, &partition);
+    let of_each = inventories(ports, dataset).await?.into_iter().map(|(partition, inventories)| async move {
+        (time_of(definition, &partition), files(ports, control_bucket, inventories).await)
+    });
+    let mut of_each = stream::iter(of_each).buffer_unordered(AT_ONCE);
+    while let Some((span, read)) = of_each.next().await {
+        let (files, unread) = read?;
         for came in files.into_values() {
             arrivals.add(span, came, 1);
         }
+        arrivals.unread.extend(unread);
     }
+    arrivals.unread.sort();
     Ok(arrivals)
+}
+
+/// When each file of these inventories of a partition was first seen, and the inventories that can't be read.
+async fn files(
+    ports: &Ports,
+    control_bucket: &str,
+    inventories: BTreeSet<String>,
+) -> Result<(HashMap<File, Timestamp>, Vec<String>), Error> {
+    let (mut files, mut unread) = (HashMap::new(), Vec::new());
+    for inventory in inventories {
+        let mut parts = Parts::new(ports.objects.as_ref(), control_bucket, Some(inventory));
+        loop {
+            match parts.next_part().await {
+                Ok(Some(entries)) => {
+                    for entry in entries {
+                        let came = files.entry((entry.key, entry.etag)).or_insert(entry.modified);
+                        *came = entry.modified.min(*came);
+                    }
+                }
+                Ok(None) => break,
+                Err(error @ Error::Sealed { .. }) => {
+                    unread.push(error.to_string());
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok((files, unread))
 }
 
 /// The committed inventories of each partition: those that stories tell of, and the last one.

@@ -40,6 +40,29 @@ pub(crate) enum Answered {
     Leave(Next),
 }
 
+/// Who holds the lock that a statement waits for.
+#[derive(Debug)]
+enum Blockers {
+    /// It waits for nobody.
+    Nobody,
+    /// These, in words.
+    These(String),
+    /// It couldn't be asked for that reason. A failed question is no sign that nobody is in the way: what it is about counts as
+    /// waiting, which people are told of, and never parks.
+    Unknown(String),
+}
+
+impl Blockers {
+    /// In words; `None`: nobody.
+    fn who(self) -> Option<String> {
+        match self {
+            Self::Nobody => None,
+            Self::These(who) => Some(who),
+            Self::Unknown(why) => Some(format!("nobody knows whom: {why}")),
+        }
+    }
+}
+
 impl Worker<'_> {
     /// Runs the statement of the phase to its end, or until time is up.
     pub(crate) async fn run_statement(&mut self, sql: &Sql) -> Result<Ran, Error> {
@@ -77,7 +100,7 @@ impl Worker<'_> {
                 return Ok(Ran::Leave(Next::HandOff { statement: Some(execution.id) }));
             }
             if !cancelled && self.in_statements() > self.load_window() {
-                self.blocked_by = self.blockers(execution.pid).await;
+                self.blocked_by = self.blockers(execution.pid).await.who();
                 tracing::warn!(
                     statement = execution.id,
                     blocked_by = self.blocked_by,
@@ -182,13 +205,27 @@ impl Worker<'_> {
         described.map_err(|error| refused(ApiCall::Describe, &error))
     }
 
-    /// Who holds the lock that a session waits for; none, where it doesn't wait or it can't be told.
-    async fn blockers(&self, pid: i64) -> Option<String> {
-        let question = lookup::blockers(&self.request(), pid).ok()?;
-        let Ok(Answered::Rows(found)) = self.ask(&question).await else { return None };
-        let blockers = rows::blockers(&found).ok()?;
-        let others = blockers.iter().map(|b| format!("pid {} of user {} ({})", b.pid, b.user, b.lock_mode));
-        Some(others.collect::<Vec<_>>().join(", ")).filter(|who| !who.is_empty())
+    /// Who holds the lock that a session waits for.
+    async fn blockers(&self, pid: i64) -> Blockers {
+        let Ok(question) = lookup::blockers(&self.request(), pid) else { return Blockers::Nobody };
+        let found = match self.ask_for_blockers(&question).await {
+            Ok(Some(found)) => found,
+            Ok(None) => return Blockers::Unknown("no time is left".to_owned()),
+            Err(error) => {
+                tracing::warn!(%error, "nobody knows who is in the way");
+                return Blockers::Unknown(error.to_string());
+            }
+        };
+        let others = found.iter().map(|b| format!("pid {} of user {} ({})", b.pid, b.user, b.lock_mode));
+        let others = others.collect::<Vec<_>>().join(", ");
+        if others.is_empty() { Blockers::Nobody } else { Blockers::These(others) }
+    }
+
+    async fn ask_for_blockers(&self, question: &Sql) -> Result<Option<Vec<rows::Blocker>>, Error> {
+        Ok(match self.ask(question).await? {
+            Answered::Rows(found) => Some(rows::blockers(&found)?),
+            Answered::Leave(_) => None,
+        })
     }
 
     async fn cancel(&self, id: &str) -> Result<(), Error> {

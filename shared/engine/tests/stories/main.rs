@@ -12,6 +12,7 @@ mod faults;
 mod guards;
 mod hostile;
 mod inventories;
+mod lateness;
 mod limits;
 mod lines;
 mod measures;

@@ -122,6 +122,27 @@ async fn c157_who_waits_for_somebodys_lock_is_no_overrun_and_the_alert_names_the
     assert_eq!(world.submitted("/stage"), 1, "what was staged stays staged");
 }
 
+/// Nobody may look at who holds locks: that is no sign that the statement is slow by itself.
+#[tokio::test]
+async fn who_waits_is_not_parked_as_too_slow_because_nobody_can_be_asked_for_whom() {
+    let mut world = World::new(TOML).await;
+    world.warehouse.set_pace("/swap", Pace::ByHand);
+    for _ in 0..3_000 {
+        let denied = "ERROR: permission denied for relation svv_transactions";
+        world.warehouse.end_next("/blockers", End::Fail(denied.to_owned()));
+    }
+    world.put(&format!("{DAY}/a.csv"), "1\n").await;
+    world.rounds(300).await;
+    assert_eq!(world.item(DAY).parked, None);
+    let alerts = world.announcer.alerts();
+    assert_eq!(alerts.len(), 1, "{alerts:?}");
+    assert!(alerts[0].body.contains("permission denied for relation svv_transactions"), "{alerts:?}");
+    world.warehouse.set_pace("/swap", Pace::AtOnce);
+    world.warehouse.forget_ends();
+    world.rest("the dashboard was closed").await;
+    world.assert_true("the dashboard was closed").await;
+}
+
 #[tokio::test]
 async fn conflicts_are_tried_again_with_what_is_staged_and_alarmed_only_when_they_last() {
     let mut world = World::new(TOML).await;

@@ -3,6 +3,7 @@
 //! Each story has a stack, an account and a database of its own, so that they run side by side.
 
 mod bad_input;
+mod bad_night;
 mod bad_source;
 mod checks;
 mod deployment;
@@ -15,6 +16,7 @@ mod guards;
 mod hostile_keys;
 mod insights;
 mod lock_scope;
+mod mails;
 mod main_job;
 mod manual;
 mod operator;

@@ -7,6 +7,8 @@ use anyhow::{Context, Result};
 use aws_sdk_dynamodb::types::AttributeValue;
 use tidemark_kit::{Dataset, Partition, World, orders};
 
+use super::mails::Mails;
+
 type Item = HashMap<String, AttributeValue>;
 
 /// The world, with eyes and hands of its own on table and topic.
@@ -14,39 +16,16 @@ struct Hands {
     world: World,
     table: String,
     dynamodb: aws_sdk_dynamodb::Client,
-    sqs: aws_sdk_sqs::Client,
-    /// A queue that gets every mail.
-    mails: String,
+    mails: Mails,
 }
 
 impl Hands {
     async fn new() -> Result<Self> {
         let world = World::new().await?;
         let sdk = world.cloud.sdk_config(world.stack.account()).await;
-        let (sqs, sns) = (aws_sdk_sqs::Client::new(&sdk), aws_sdk_sns::Client::new(&sdk));
-        let queue = sqs.create_queue().queue_name("mails").send().await?;
-        let mails = queue.queue_url().context("a queue has a URL")?.to_owned();
-        let arn = format!("arn:aws:sqs:us-east-1:{}:mails", world.stack.account());
-        let topic = world.stack.output("AlertTopicArn")?;
-        sns.subscribe().topic_arn(topic).protocol("sqs").endpoint(arn).send().await?;
+        let mails = Mails::of(&world).await?;
         let table = world.stack.output("TableName")?.to_owned();
-        Ok(Self { world, table, dynamodb: aws_sdk_dynamodb::Client::new(&sdk), sqs, mails })
-    }
-
-    /// The subjects of all mails since the last time.
-    async fn subjects(&self) -> Result<Vec<String>> {
-        let mut subjects = Vec::new();
-        loop {
-            let got = self.sqs.receive_message().queue_url(&self.mails).max_number_of_messages(10);
-            let got = got.wait_time_seconds(1).visibility_timeout(3_600).send().await?;
-            if got.messages().is_empty() {
-                return Ok(subjects);
-            }
-            for message in got.messages() {
-                let body: serde_json::Value = serde_json::from_str(message.body().unwrap_or_default())?;
-                subjects.push(body["Subject"].as_str().unwrap_or_default().to_owned());
-            }
-        }
+        Ok(Self { world, table, dynamodb: aws_sdk_dynamodb::Client::new(&sdk), mails })
     }
 
     /// A task of sweep has its next round now.
@@ -138,19 +117,19 @@ async fn a_warehouse_restored_from_a_snapshot_heals_and_one_mail_tells() -> Resu
     hands.restore_snapshot().await?;
     let count = "SELECT count(*) FROM sales.orders";
     assert_eq!(hands.world.count(count).await?, 60, "what came after the snapshot is gone");
-    assert_eq!(hands.subjects().await?, [""; 0]);
+    assert_eq!(hands.mails.subjects().await?, [""; 0]);
 
     hands.round("tidy#orders").await?;
     for day in &days {
         hands.world.wait_true(day).await?;
     }
     assert_eq!(hands.world.count(count).await?, 130);
-    assert_eq!(hands.subjects().await?, ["restored: orders is rebuilt"]);
+    assert_eq!(hands.mails.subjects().await?, ["restored: orders is rebuilt"]);
     let newest = hands.world.landed(&days[2]).await?;
     assert_eq!(newest.len(), 1, "the day that was the same in both was left alone");
     hands.round("tidy#orders").await?;
     hands.world.wait_quiet(&days[0]).await?;
-    assert_eq!(hands.subjects().await?, [""; 0], "and that was it");
+    assert_eq!(hands.mails.subjects().await?, [""; 0], "and that was it");
     Ok(())
 }
 
@@ -177,7 +156,7 @@ async fn a_state_table_restored_from_a_backup_heals_and_one_mail_tells() -> Resu
     hands.world.wait_true(&days[2]).await?;
     assert_eq!(hands.world.landed(&days[2]).await?.len(), 1, "the day that was the same in both was left alone");
     assert_eq!(hands.world.count("SELECT count(*) FROM sales.orders").await?, 130);
-    assert_eq!(hands.subjects().await?, ["restored: orders is rebuilt"]);
+    assert_eq!(hands.mails.subjects().await?, ["restored: orders is rebuilt"]);
     Ok(())
 }
 
