@@ -1,27 +1,24 @@
 //! `tidemark backfill DATASET`: a job that marks many partitions, a few at a time; and the jobs there are.
 
-#![expect(clippy::doc_markdown, reason = "these comments are the help that a terminal shows")]
-
 mod watch;
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 
 use clap::Args;
 use serde_json::{Value, json};
 use tidemark_domain::job::{Job, Kind, Line};
-use tidemark_domain::verify::GuardKind;
 use tidemark_engine::jobs;
 use tidemark_engine::ports::Written;
 use tidemark_engine::selection::Selection;
 
-use crate::accept;
+use crate::accept::{Accepted, Looked, shown_digest};
 use crate::cloud::{self, Cloud, Known, unavailable};
 use crate::console::{self, FAINT, GOOD, NAME, PLAIN, WARN};
 use crate::exit::{Failure, Outcome};
 use crate::file::count;
-use crate::which::{self, Ends};
+use crate::which;
+use crate::wish::Wish;
 
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line are just that")]
@@ -30,22 +27,10 @@ pub(crate) struct Backfill {
     #[arg(required_unless_present_any = ["list", "cancel", "resume"])]
     pub(crate) dataset: Option<String>,
     #[command(flatten)]
-    pub(crate) ends: Ends,
+    pub(crate) wish: Wish,
     /// All partitions that have files, or of which anything is stored
     #[arg(long, conflicts_with_all = ["from", "to", "parked"])]
     pub(crate) all: bool,
-    /// The parked partitions, all or those of the range
-    #[arg(long)]
-    pub(crate) parked: bool,
-    /// Why, for the record
-    #[arg(long)]
-    pub(crate) reason: Option<String>,
-    /// Rebuild only what has other files than at its last rebuild
-    #[arg(long)]
-    pub(crate) no_force: bool,
-    /// Let these pass: missing_objects, empty_source, row_drop, foreign_rows; the first three with the listing shown by now
-    #[arg(long, value_name = "KIND", value_delimiter = ',', conflicts_with = "no_force")]
-    pub(crate) accept: Vec<String>,
     /// Do it; without this it is only shown, and where the output is no terminal that is an error
     #[arg(long)]
     pub(crate) yes: bool,
@@ -83,7 +68,7 @@ pub(crate) async fn run(arguments: &Backfill) -> Result<Outcome, Failure> {
     }
     let known = cloud.dataset(arguments.dataset.as_deref().unwrap_or_default()).await?;
     known.not_retired()?;
-    if !arguments.all && !arguments.parked && !arguments.ends.are_given() {
+    if !arguments.all && !arguments.wish.parked && !arguments.wish.ends.are_given() {
         if !arguments.watch {
             let told =
                 "write --from and --to, or --parked, or --all for all partitions; --list tells the jobs there are";
@@ -98,21 +83,25 @@ pub(crate) async fn run(arguments: &Backfill) -> Result<Outcome, Failure> {
 }
 
 async fn make(cloud: &Cloud, known: &Known, arguments: &Backfill) -> Result<Outcome, Failure> {
-    let kinds = accept::kinds(&arguments.accept)?;
-    let selection = which::select(cloud, known, &arguments.ends, arguments.parked).await?;
-    let lines = lines(&selection, &kinds);
+    let wish = &arguments.wish;
+    let accepted = wish.accepted()?;
+    let selection = which::select(cloud, known, &wish.ends, wish.parked).await?;
+    let looked = accepted.looked(&selection.chosen)?;
+    let lines = lines(&selection, &accepted);
     let ports = &cloud.ports;
     let id = ports.clock.id();
     let new =
         Job::new(id, known.dataset.clone(), Kind::Backfill, lines.len() as u64, &cloud::operator(), ports.clock.now());
-    let job = Job { force: !arguments.no_force, accept: kinds, reason: arguments.reason.clone(), ..new };
-    let will = arguments.yes && !lines.is_empty();
+    let job = Job { force: !wish.no_force, accept: accepted.kinds.clone(), reason: wish.reason.clone(), ..new };
+    let will = arguments.yes && !lines.is_empty() && looked == Looked::Yes;
     if will {
         jobs::make(ports, cloud.control_bucket(), &job, &lines).await.map_err(unavailable)?;
     }
     if arguments.json && !(will && arguments.watch) {
         let partitions: Vec<&str> = lines.iter().map(|line| line.partition.as_str()).collect();
-        console::print_json(&json!({ "made": will, "job": told(&job), "partitions": partitions }))?;
+        console::print_json(&json!({
+            "made": will, "job": told(&job), "partitions": partitions, "digest": accepted.shown(&selection.chosen),
+        }))?;
     } else if !arguments.json {
         console::print(&shown(known, &job, &lines, &selection))?;
     }
@@ -131,21 +120,33 @@ async fn make(cloud: &Cloud, known: &Known, arguments: &Backfill) -> Result<Outc
         }
         return Ok(Outcome::Done);
     }
-    if !arguments.dry_run && !std::io::stdout().is_terminal() {
-        let told = "nothing was made; write --yes to do it, or --dry-run to only look";
-        return Err(Failure::Refused(told.to_owned()));
+    unmade(arguments, &accepted, &looked)
+}
+
+/// Nothing was made: it wasn't asked for, or what it accepts wasn't looked at.
+fn unmade(arguments: &Backfill, accepted: &Accepted, looked: &Looked) -> Result<Outcome, Failure> {
+    let (digest, bound) = match looked {
+        Looked::Yes => (String::new(), String::new()),
+        Looked::Unsaid(digest) => (
+            format!(" --digest {digest}"),
+            format!("; {} is accepted of the listings that are shown by now", accepted.of_listings().join(", ")),
+        ),
+    };
+    if arguments.yes || !arguments.dry_run && !std::io::stdout().is_terminal() {
+        let told = format!("nothing was made{bound}; write --yes{digest} to do it, or --dry-run to only look");
+        return Err(Failure::Refused(told));
     }
     if !arguments.json {
-        console::print("nothing was made; do it with --yes\n")?;
+        console::print(&format!("nothing was made{bound}; do it with --yes{digest}\n"))?;
     }
     Ok(Outcome::Done)
 }
 
 /// The partitions, in the order of their values; with what was seen of them where that is accepted.
-fn lines(selection: &Selection, kinds: &BTreeSet<GuardKind>) -> Vec<Line> {
-    let bound = kinds.iter().any(|kind| kind.accepted_with_digest());
+fn lines(selection: &Selection, accepted: &Accepted) -> Vec<Line> {
+    let bound = !accepted.of_listings().is_empty();
     let line = |chosen: &tidemark_engine::selection::Chosen| {
-        let seen = chosen.item.as_ref().filter(|_| bound).and_then(accept::shown_digest);
+        let seen = chosen.item.as_ref().filter(|_| bound).and_then(shown_digest);
         Line { digest: seen, ..Line::of(chosen.partition.name.clone()) }
     };
     selection.chosen.iter().map(line).collect()

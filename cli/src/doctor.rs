@@ -1,6 +1,8 @@
 //! `tidemark doctor`: whether everything is set up that a rebuild needs, from the bucket's events to the guard row. Changes
 //! nothing.
 
+mod warehouse;
+
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -10,19 +12,15 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 use tidemark_aws::clients;
 use tidemark_aws::examine::{Examiner, QueueSeen, Unseen};
-use tidemark_domain::apply::column_problems;
 use tidemark_domain::cursor::{CURSORS, Cursor, PREFIX};
 use tidemark_domain::dataset::Mode;
-use tidemark_domain::definition::TableName;
 use tidemark_domain::doctor::{self, Finding};
-use tidemark_domain::sql::{doctor as rights, install, survey};
-use tidemark_engine::init::version;
 use tidemark_engine::read::datasets;
-use tidemark_engine::run::ask;
 
 use crate::cloud::{Cloud, Known, unavailable};
 use crate::console::{self, BAD, FAINT, GOOD, NAME, PLAIN, WARN};
 use crate::exit::{Failure, Outcome};
+use crate::file::count;
 
 /// Between two looks at a queue.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(4);
@@ -48,16 +46,34 @@ struct Check {
 /// Looks at everything in the order in which a file takes its way. One failed check makes it a problem.
 pub(crate) async fn run(arguments: &Doctor) -> Result<Outcome, Failure> {
     let cloud = Cloud::connect().await?;
-    let known = known(&cloud, arguments.dataset.as_deref()).await?;
     let examiner = Examiner::new(&cloud.config, &clients::sdk_config().await);
     let mut checks = Vec::new();
     let mut add = |name, of: &str, finding| checks.push(Check { name, of: of.to_owned(), finding });
-    add("table", &cloud.config.table, Finding::ok(format!("{} datasets", known.len())));
+    let known = table(&cloud, arguments.dataset.as_deref(), &mut add).await?;
     add("control bucket", cloud.control_bucket(), control_bucket(&cloud).await);
     source(&cloud, &examiner, &known, &mut add).await;
     functions(&cloud, &examiner, &mut add).await;
-    warehouse(&cloud, &known, &mut add).await;
+    warehouse::examine(&cloud, &known, &mut add).await;
     tell(arguments, &checks)
+}
+
+/// The state table, and the datasets in it; those that there are if it can't be read are none.
+async fn table(
+    cloud: &Cloud,
+    only: Option<&str>,
+    add: &mut impl FnMut(&'static str, &str, Finding),
+) -> Result<Vec<Known>, Failure> {
+    let (finding, known) = match known(cloud, only).await {
+        Ok(known) => (Finding::ok(count(known.len(), "dataset")), known),
+        Err(Failure::Unavailable(why)) => {
+            let remedy =
+                "TIDEMARK_TABLE must be the stack's (its output Environment), and the caller may read and query it";
+            (Finding::failed(why, remedy), Vec::new())
+        }
+        Err(other) => return Err(other),
+    };
+    add("table", &cloud.config.table, finding);
+    Ok(known)
 }
 
 async fn known(cloud: &Cloud, only: Option<&str>) -> Result<Vec<Known>, Failure> {
@@ -196,135 +212,6 @@ async fn sweeps(cloud: &Cloud, sweep: &str) -> Finding {
         ),
         Some(_) => Finding::ok("none of its tasks is overdue"),
     }
-}
-
-/// Redshift: that it answers, our schema, and of each dataset table, rights, owner and COPY.
-async fn warehouse(cloud: &Cloud, known: &[Known], add: &mut impl FnMut(&'static str, &str, Finding)) {
-    let database = cloud.config.redshift.as_ref().map(|redshift| redshift.database.clone()).unwrap_or_default();
-    match version(&cloud.ports).await {
-        Ok(Some(found)) if found == u64::from(install::VERSION) => {
-            add("redshift", &database, Finding::ok(format!("it answers; schema tidemark is of version {found}")));
-        }
-        Ok(found) => {
-            let found = found.map_or_else(|| "isn't there".to_owned(), |found| format!("is of version {found}"));
-            let told = format!("schema tidemark {found}; this release wants {}", install::VERSION);
-            return add(
-                "redshift",
-                &database,
-                Finding::failed(told, "run `tidemark init`, by the newer of the releases"),
-            );
-        }
-        Err(error) => {
-            let remedy = "see that the warehouse runs, that its name, database and user are right, and that the caller may \
-                          use the Redshift Data API";
-            return add("redshift", &database, Finding::failed(error.to_string(), remedy));
-        }
-    }
-    for known in known {
-        let name = known.dataset.as_str();
-        match of_dataset(cloud, known, add).await {
-            Ok(()) => {}
-            Err(why) => {
-                add("target", name, Finding::unknown(why, "see the rights of the user that the Data API runs as"));
-            }
-        }
-        if known.head.mode == Mode::Halted {
-            let why = known.head.why.as_deref().unwrap_or("no reason is stored").to_owned();
-            let remedy = format!("mend what it names, then `tidemark resume {name}`; it is probed every 15 minutes");
-            add("dataset", name, Finding::failed(format!("it is halted: {why}"), remedy));
-        }
-    }
-}
-
-async fn of_dataset(
-    cloud: &Cloud,
-    known: &Known,
-    add: &mut impl FnMut(&'static str, &str, Finding),
-) -> Result<(), String> {
-    let (definition, name, ports) = (&known.definition, known.dataset.as_str(), &cloud.ports);
-    let target = &definition.target;
-    let asked = survey::columns(&[target]).map_err(told)?;
-    let tables = survey::read_columns(&ask(ports, &asked).await.map_err(told)?).map_err(told)?;
-    let problems = column_problems(definition, tables.get(target).map(Vec::as_slice));
-    if !problems.is_empty() {
-        // What apply says of it has its remedy in it.
-        add(
-            "target",
-            name,
-            Finding::failed(problems.join("; "), "then `tidemark resume`, where the dataset was halted for it"),
-        );
-        return Ok(());
-    }
-    add("target", name, Finding::ok(format!("{target} has the columns")));
-    if !tables.contains_key(&survey::fence_table(target)) {
-        let told = format!("{target} has no fence table");
-        add("guard row", name, Finding::failed(told, "apply the file of datasets again: `tidemark apply`"));
-        return Ok(());
-    }
-    add("grants", name, grants(cloud, target).await?);
-    let asked = survey::guards(&[target]).map_err(told)?;
-    let guards = survey::read_guards(&ask(ports, &asked).await.map_err(told)?).map_err(told)?;
-    let stack = cloud.config.stack.as_str();
-    add(
-        "guard row",
-        name,
-        match guards.get(&target.to_string()) {
-            None => Finding::failed(
-                format!("{target} has no guard row"),
-                "apply the file of datasets again: `tidemark apply`",
-            ),
-            Some(guard) if guard.stack != stack || guard.dataset != name => Finding::failed(
-                format!("{target} belongs to dataset {} of stack {}", guard.dataset, guard.stack),
-                format!("give it another target, or take this one: `tidemark apply --take-over {name}`"),
-            ),
-            Some(guard) if guard.epoch != known.head.epoch => Finding::failed(
-                format!("its epoch is {}, the dataset's {}", guard.epoch.0, known.head.epoch.0),
-                "apply the file of datasets again: `tidemark apply`",
-            ),
-            Some(guard) => Finding::ok(format!("ours, epoch {}", guard.epoch.0)),
-        },
-    );
-    add("copy role", name, copies(cloud, known).await);
-    Ok(())
-}
-
-async fn grants(cloud: &Cloud, target: &TableName) -> Result<Finding, String> {
-    let rows = ask(&cloud.ports, &rights::rights(target).map_err(told)?).await.map_err(told)?;
-    let missing = rights::read_rights(&rows).map_err(told)?;
-    let Some(first) = missing.first() else { return Ok(Finding::ok("all that a rebuild needs")) };
-    let lacks: Vec<String> =
-        missing.iter().map(|missing| format!("{} on {}", missing.privilege, missing.object)).collect();
-    let grants: Vec<&str> = missing.iter().map(|missing| missing.grant.as_str()).collect();
-    Ok(Finding::failed(format!("user {} lacks {}", first.user, lacks.join(", ")), grants.join("; ")))
-}
-
-/// The role of COPY is shown by a COPY: by the newest that landed, or by one that was rehearsed.
-async fn copies(cloud: &Cloud, known: &Known) -> Finding {
-    let name = known.dataset.as_str();
-    let page = cloud.ports.state.partitions(&known.dataset, None, 1_000).await.unwrap_or_default();
-    let items = page.iter().filter_map(|(_, item)| tidemark_domain::partition::PartitionItem::from_item(item).ok());
-    let last = items.filter_map(|item| item.last).map(|last| last.committed_at).max();
-    let why = known.head.why.as_deref().unwrap_or_default();
-    if known.head.mode == Mode::Halted
-        && ["role", "s3serviceexception", "access denied"].iter().any(|word| why.to_lowercase().contains(word))
-    {
-        return Finding::failed(
-            why.to_owned(),
-            "attach the role to the warehouse, and let it list and get the data bucket and get manifest/* of the control \
-             bucket (kms:Decrypt where they are encrypted): docs/deploy.md, The role of COPY",
-        );
-    }
-    match last {
-        Some(at) => Finding::ok(format!("a COPY of it landed at {}", crate::moment::when(at, cloud.ports.clock.now()))),
-        None => Finding::unknown(
-            "no COPY of it has landed yet",
-            format!("`tidemark replay {name} <partition> --rehearse` makes one, and touches nothing"),
-        ),
-    }
-}
-
-fn told(error: impl std::fmt::Display) -> String {
-    error.to_string()
 }
 
 fn tell(arguments: &Doctor, checks: &[Check]) -> Result<Outcome, Failure> {

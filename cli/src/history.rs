@@ -12,7 +12,7 @@ use crate::console::{self, BAD, FAINT, GOOD, PLAIN, WARN};
 use crate::exit::{Failure, Outcome as Ended};
 use crate::moment::{length, since, to_second};
 use crate::table::{Cell, table};
-use crate::words::{failure_state, outcome};
+use crate::words::{asked, failure_state, outcome};
 
 /// Stories of a dataset that are read before the search is given up.
 const READ_AT_MOST: usize = 50_000;
@@ -82,7 +82,7 @@ pub(crate) fn batches(stories: &[(BatchId, Story)], with_partition: bool) -> Str
     if with_partition {
         headings.push("partition");
     }
-    headings.extend(["batch", "why"]);
+    headings.extend(["batch", "asked for", "why"]);
     table(&headings, stories.iter().map(|(batch, story)| row(*batch, story, with_partition)).collect())
 }
 
@@ -111,10 +111,13 @@ fn row(batch: BatchId, story: &Story, with_partition: bool) -> Vec<Cell> {
     if with_partition {
         row.push(Cell::text(story.partition.to_string()));
     }
-    let why = story.why.as_deref().unwrap_or("-");
-    let cut = if why.len() > WHY_AT_MOST { "…" } else { "" };
+    let cut = |text: &str| {
+        let dots = if text.len() > WHY_AT_MOST { "…" } else { "" };
+        Cell::text(format!("{}{dots}", &text[..text.floor_char_boundary(WHY_AT_MOST)]))
+    };
     row.push(Cell::text(batch.to_string()));
-    row.push(Cell::text(format!("{}{cut}", &why[..why.floor_char_boundary(WHY_AT_MOST)])));
+    row.push(cut(&story.asked.as_ref().map_or_else(|| "-".to_owned(), asked)));
+    row.push(cut(story.why.as_deref().unwrap_or("-")));
     row
 }
 
@@ -166,6 +169,10 @@ pub(crate) fn as_json((batch, story): &(BatchId, Story)) -> Value {
         "rows": story.rows,
         "counts": story.counts,
         "recovered_from": story.recovered_from,
+        "forced": story.forced,
+        "asked": story.asked.as_ref().map(|asked| {
+            json!({ "by": asked.by, "reason": asked.reason, "at": to_second(asked.at) })
+        }),
         "why": story.why,
         "digest": story.digest,
         "inventory": story.inventory,

@@ -33,6 +33,7 @@ mod table;
 mod validate;
 mod watermark;
 mod which;
+mod wish;
 mod words;
 
 use std::process::ExitCode;

@@ -1,12 +1,13 @@
 //! `tidemark replay --rehearse`: what a rebuild would come to.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
+use tidemark_domain::verify::GuardKind;
 use tidemark_engine::rehearse::Rehearsal;
 use tidemark_engine::selection::Chosen;
 
-use crate::accept;
 use crate::cloud::{Cloud, Known, unavailable};
 use crate::console::{self, BAD, FAINT, GOOD, NAME, PLAIN, WARN};
 use crate::exit::{Failure, Outcome};
@@ -18,15 +19,14 @@ pub(crate) async fn run(
     cloud: &Cloud,
     known: &Known,
     chosen: &[Chosen],
-    accept: &[String],
+    kinds: &BTreeSet<GuardKind>,
     json: bool,
 ) -> Result<Outcome, Failure> {
-    let kinds = accept::kinds(accept)?;
     let mut told = Vec::new();
     let mut outcome = Outcome::Done;
     for chosen in chosen {
         let id = known.id(&chosen.partition.name);
-        let rehearsal = cloud.engine.rehearse(&id, &kinds).await.map_err(|error| unavailable(error).about(&id))?;
+        let rehearsal = cloud.engine.rehearse(&id, kinds).await.map_err(|error| unavailable(error).about(&id))?;
         if !rehearsal.is_good() {
             outcome = Outcome::Problems;
         }

@@ -1,27 +1,26 @@
 //! `tidemark replay DATASET PARTITION…`: asks for rebuilds, by the message that anybody may put on the queue.
 
-#![expect(clippy::doc_markdown, reason = "these comments are the help that a terminal shows")]
-
 use std::fmt::Write as _;
 
 use clap::Args;
 use serde_json::{Value, json};
+use tidemark_domain::id::Digest;
 use tidemark_domain::job::MARKED_AT_ONCE;
 use tidemark_domain::lock::Scope;
-use tidemark_domain::message::{PartitionMessage, Replay as Asked, Wish};
+use tidemark_domain::message::{PartitionMessage, Replay as Asked, Wish as Message};
 use tidemark_engine::ports::Outgoing;
 use tidemark_engine::selection::{Chosen, Selection};
 
-use crate::accept;
-use crate::cloud::{Cloud, Known, unavailable};
+use crate::accept::{Accepted, Looked};
+use crate::cloud::{Cloud, Known, operator, unavailable};
 use crate::console::{self, FAINT, GOOD, NAME, PLAIN, WARN};
 use crate::exit::{Failure, Outcome};
 use crate::file::count;
 use crate::rehearse;
-use crate::which::{self, Ends};
+use crate::which;
+use crate::wish::Wish;
 
 #[derive(Debug, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "flags of a command line are just that")]
 pub(crate) struct Replay {
     /// The dataset
     pub(crate) dataset: String,
@@ -29,26 +28,11 @@ pub(crate) struct Replay {
     #[arg(value_name = "PARTITION", conflicts_with_all = ["from", "to", "parked"])]
     pub(crate) partitions: Vec<String>,
     #[command(flatten)]
-    pub(crate) ends: Ends,
-    /// The parked partitions, all or those of the range
-    #[arg(long)]
-    pub(crate) parked: bool,
-    /// Why, for the record
-    #[arg(long)]
-    pub(crate) reason: Option<String>,
-    /// Rebuild only what has other files than at its last rebuild
-    #[arg(long)]
-    pub(crate) no_force: bool,
-    /// Let these pass: missing_objects, empty_source, row_drop, foreign_rows
-    #[arg(long, value_name = "KIND", value_delimiter = ',', conflicts_with = "no_force")]
-    pub(crate) accept: Vec<String>,
-    /// The listing that was looked at and is accepted, of one partition; without it, the one that `show` tells
-    #[arg(long, requires = "accept", conflicts_with_all = ["from", "to", "parked"])]
-    pub(crate) digest: Option<String>,
-    /// Tell what would be sent, and send nothing
+    pub(crate) wish: Wish,
+    /// Show the messages that would be sent, and send none
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// List, load into a table of its own, verify, tell and drop it: the partition isn't touched
+    /// Try it: list, load into a table of its own, verify, tell, and drop it. The partition isn't touched
     #[arg(long, conflicts_with_all = ["dry_run", "no_force", "reason", "digest"])]
     pub(crate) rehearse: bool,
     /// Print JSON
@@ -56,22 +40,28 @@ pub(crate) struct Replay {
     pub(crate) json: bool,
 }
 
+/// What is asked for: the messages, and whether they may go out.
+struct Plan {
+    outgoing: Vec<Outgoing>,
+    digest: Option<Digest>,
+    send: bool,
+}
+
 /// Sends the messages that ask for the rebuilds, and prints them.
 pub(crate) async fn run(arguments: &Replay) -> Result<Outcome, Failure> {
-    if arguments.partitions.is_empty() && !arguments.ends.are_given() && !arguments.parked {
+    let wish = &arguments.wish;
+    if arguments.partitions.is_empty() && !wish.ends.are_given() && !wish.parked {
         return Err(Failure::Usage(
             "name the partitions, or a range with --from and --to, or --parked; all of them: `tidemark backfill --all`"
                 .to_owned(),
         ));
     }
-    if arguments.digest.is_some() && arguments.partitions.len() > 1 {
-        return Err(Failure::Usage("--digest is that of one partition; name just that one".to_owned()));
-    }
+    let accepted = wish.accepted()?;
     let cloud = Cloud::connect().await?;
     let known = cloud.dataset(&arguments.dataset).await?;
     known.not_retired()?;
     let Selection { chosen, .. } = if arguments.partitions.is_empty() {
-        which::select(&cloud, &known, &arguments.ends, arguments.parked).await?
+        which::select(&cloud, &known, &wish.ends, wish.parked).await?
     } else {
         which::named(&cloud, &known, &arguments.partitions).await?
     };
@@ -79,26 +69,43 @@ pub(crate) async fn run(arguments: &Replay) -> Result<Outcome, Failure> {
         return Err(too_many(arguments, chosen.len()));
     }
     if arguments.rehearse {
-        return rehearse::run(&cloud, &known, &chosen, &arguments.accept, arguments.json).await;
+        return rehearse::run(&cloud, &known, &chosen, &accepted.kinds, arguments.json).await;
     }
-    let outgoing = messages(arguments, &known, &chosen)?;
-    if !arguments.dry_run {
-        send(&cloud, &outgoing).await?;
+    let looked = accepted.looked(&chosen)?;
+    let outgoing = messages(arguments, &accepted, &known, &chosen)?;
+    let send = !arguments.dry_run && looked == Looked::Yes;
+    if send {
+        self::send(&cloud, &outgoing).await?;
     }
-    tell(arguments, &known, &outgoing)?;
-    Ok(Outcome::Done)
+    let plan = Plan { outgoing, digest: accepted.shown(&chosen), send };
+    tell(arguments, &known, &plan)?;
+    match looked {
+        Looked::Unsaid(digest) if !arguments.dry_run => Err(Failure::Refused(format!(
+            "nothing was sent: {} is accepted of a listing that was looked at; if it is the one shown here, add --digest {digest}",
+            accepted.of_listings().join(", ")
+        ))),
+        Looked::Unsaid(_) | Looked::Yes => Ok(Outcome::Done),
+    }
 }
 
 /// Each partition's message, held to the contract as rebuild will read it.
-fn messages(arguments: &Replay, known: &Known, chosen: &[Chosen]) -> Result<Vec<Outgoing>, Failure> {
-    let kinds = accept::kinds(&arguments.accept)?;
-    let message = |chosen: &Chosen| {
-        let id = known.id(&chosen.partition.name);
-        let accept = accept::of(&kinds, arguments.digest.as_deref(), chosen.item.as_ref());
-        let accept = accept.map_err(|failure| failure.about(&id))?;
-        let asked = Asked { reason: arguments.reason.clone(), force: !arguments.no_force, accept };
+fn messages(
+    arguments: &Replay,
+    accepted: &Accepted,
+    known: &Known,
+    chosen: &[Chosen],
+) -> Result<Vec<Outgoing>, Failure> {
+    let message = |one: &Chosen| {
+        let id = known.id(&one.partition.name);
+        let accept = accepted.of(one.item.as_ref(), chosen.len() == 1).map_err(|failure| failure.about(&id))?;
+        let asked = Asked {
+            reason: arguments.wish.reason.clone(),
+            by: Some(operator()),
+            force: !arguments.wish.no_force,
+            accept,
+        };
         let scope = Scope::of(&id, known.head.concurrency);
-        let message = PartitionMessage { id, wish: Wish::Replay(asked) };
+        let message = PartitionMessage { id, wish: Message::Replay(asked) };
         PartitionMessage::parse(&message.body()).map_err(|error| Failure::Refused(error.to_string()))?;
         Ok(Outgoing { message, scope })
     };
@@ -120,12 +127,12 @@ async fn send(cloud: &Cloud, outgoing: &[Outgoing]) -> Result<(), Failure> {
 
 fn too_many(arguments: &Replay, many: usize) -> Failure {
     let mut instead = format!("tidemark backfill {}", arguments.dataset);
-    for (name, end) in [("--from", &arguments.ends.from), ("--to", &arguments.ends.to)] {
+    for (name, end) in [("--from", &arguments.wish.ends.from), ("--to", &arguments.wish.ends.to)] {
         instead.extend(end.iter().map(|end| format!(" {name} {end}")));
     }
-    if arguments.parked {
+    if arguments.wish.parked {
         instead.push_str(" --parked");
-    } else if !arguments.ends.are_given() {
+    } else if !arguments.wish.ends.are_given() {
         instead.push_str(" --from … --to …");
     }
     Failure::Refused(format!(
@@ -134,24 +141,27 @@ fn too_many(arguments: &Replay, many: usize) -> Failure {
     ))
 }
 
-fn tell(arguments: &Replay, known: &Known, outgoing: &[Outgoing]) -> Result<(), Failure> {
-    let bodies: Vec<String> = outgoing.iter().map(|outgoing| outgoing.message.body()).collect();
+fn tell(arguments: &Replay, known: &Known, plan: &Plan) -> Result<(), Failure> {
+    let bodies: Vec<String> = plan.outgoing.iter().map(|outgoing| outgoing.message.body()).collect();
     if arguments.json {
         let messages: Vec<Value> = bodies.iter().filter_map(|body| serde_json::from_str(body).ok()).collect();
-        let told = json!({ "dataset": known.dataset, "sent": !arguments.dry_run, "messages": messages });
+        let told = json!({ "dataset": known.dataset, "sent": plan.send, "digest": plan.digest, "messages": messages });
         return Ok(console::print_json(&told)?);
     }
     let mut text = String::new();
-    let (colour, did) = if arguments.dry_run { (WARN, "would send") } else { (GOOD, "sent") };
-    for (outgoing, body) in outgoing.iter().zip(&bodies) {
+    let (colour, did) = if plan.send { (GOOD, "sent") } else { (WARN, "would send") };
+    for (outgoing, body) in plan.outgoing.iter().zip(&bodies) {
         let id = &outgoing.message.id;
         // Writing to a String can't fail.
         let _ = writeln!(text, "{colour}{did}{PLAIN}: {NAME}{id}{PLAIN} {FAINT}{body}{PLAIN}");
     }
-    match outgoing.len() {
+    match plan.outgoing.len() {
         0 => text.push_str("nothing to do: no partition is meant\n"),
         1 => {}
         many => _ = writeln!(text, "{did} {}", count(many, "message")),
+    }
+    if let Some(digest) = plan.digest.as_ref().filter(|_| !plan.send) {
+        let _ = writeln!(text, "what is accepted of them has the digest {digest}");
     }
     text.push_str(&known.note());
     Ok(console::print(&text)?)

@@ -1,6 +1,6 @@
 //! The words for what is stored: states, outcomes, remedies.
 
-use tidemark_domain::partition::FailureState;
+use tidemark_domain::partition::{Asked, FailureState};
 use tidemark_domain::story::Outcome;
 use tidemark_domain::verify::GuardKind;
 
@@ -22,6 +22,12 @@ pub(crate) fn outcome(outcome: Outcome) -> &'static str {
         Outcome::Parked => "parked",
         Outcome::GivenUp => "given up",
     }
+}
+
+/// Who asked for a rebuild, and why: `by jane: late files`.
+pub(crate) fn asked(asked: &Asked) -> String {
+    let by = asked.by.as_ref().map(|by| format!("by {by}"));
+    by.into_iter().chain(asked.reason.clone()).collect::<Vec<_>>().join(": ")
 }
 
 /// What to do about a partition that is parked or held for `kind`, and the runbook's page on it.

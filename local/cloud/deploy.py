@@ -139,6 +139,15 @@ def unschedule(cloud, _question):
         scheduler.update_schedule(Name=found["Name"], GroupName=found["GroupName"], State="DISABLED", **kept)
 
 
+def deliver(cloud, question):
+    client = cloud.client("lambda")
+    mappings = client.list_event_source_mappings(FunctionName=question["function"])["EventSourceMappings"]
+    if not mappings:
+        raise Refused(f"{question['function']} has no event source mapping")
+    for mapping in mappings:
+        client.update_event_source_mapping(UUID=mapping["UUID"], Enabled=question["enabled"])
+
+
 def logs(cloud, question):
     function = cloud.client("lambda").get_function_configuration(FunctionName=question["function"])
     group = function.get("LoggingConfig", {}).get("LogGroup") or f"/aws/lambda/{question['function']}"
@@ -156,6 +165,7 @@ COMMANDS = {
     "events": events,
     "invoke": invoke,
     "unschedule": unschedule,
+    "deliver": deliver,
     "logs": logs,
 }
 

@@ -8,6 +8,7 @@ use tidemark_domain::partition::{Batch, Committed, Parked, PartitionItem};
 use tidemark_domain::take::{Decision, Reason, View, decide};
 
 use crate::moment::when;
+use crate::words::asked as asked_in_words;
 
 /// How a partition stands, in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,6 +90,9 @@ pub(crate) fn story(
             "unresolved",
             "a batch ended whose swap may still land; it is shut out before anything else".to_owned(),
         ));
+    }
+    if let Some(asked) = item.is_asked() {
+        lines.push(("asked for", format!("{}, {}", when(asked.at, now), asked_in_words(asked))));
     }
     if item.is_forced() {
         lines.push(("forced", "it is rebuilt whether its files changed or not".to_owned()));
@@ -257,6 +261,21 @@ type = "date"
             last: nothing was committed yet
             next: nothing, until the dataset is resumed"#]]
         .assert_eq(&told("paused", &due));
+    }
+
+    #[test]
+    fn a_partition_that_somebody_asked_for() {
+        let asked = json!({
+            "work": "orders", "due_at": 11 * MINUTE, "dirty_since": 5 * MINUTE, "forced": 3,
+            "asked": { "generation": 3, "at": 5 * MINUTE, "reason": "late files", "by": "jane" },
+        });
+        expect![[r#"
+            dirty
+            marked: 3 times, last 1970-01-01T00:05:00Z (5 minutes ago); built up to 2
+            asked for: 1970-01-01T00:05:00Z (5 minutes ago), by jane: late files
+            forced: it is rebuilt whether its files changed or not
+            last: nothing was committed yet
+            next: a rebuild, as soon as a worker has its message; sweep wakes it 1970-01-01T00:11:00Z (in 60 seconds)"#]].assert_eq(&told("active", &asked));
     }
 
     #[test]

@@ -155,6 +155,11 @@ impl Stack {
         self.deployer.emulator_group
     }
 
+    /// Enables or disables a function's event source mappings: disabled, nobody takes its queue's messages.
+    pub async fn deliver(&self, function: &str, enabled: bool) -> Result<()> {
+        self.ask("deliver", json!({ "function": function, "enabled": enabled })).await
+    }
+
     /// Processes that run a function right now: some idle, some at work. They can be killed to see what follows.
     pub fn function_pids(&self, function: &str) -> Vec<u32> {
         let group = processes::of_group(self.deployer.emulator_group);

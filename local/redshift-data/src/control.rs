@@ -27,6 +27,7 @@ type Whose = Option<String>;
 #[derive(Debug, Default)]
 struct Asked {
     copy_delay: BTreeMap<Whose, Duration>,
+    role_detached: BTreeMap<Whose, bool>,
     faults: Vec<Fault>,
     down_until: BTreeMap<Whose, Instant>,
     calls: BTreeMap<String, u64>,
@@ -90,6 +91,11 @@ impl Control {
         of(&self.asked().copy_delay, account).unwrap_or_default()
     }
 
+    /// Whether the warehouse has lost the role that the account's COPY assumes.
+    pub(crate) fn role_is_detached(&self, account: &str) -> bool {
+        of(&self.asked().role_detached, account).unwrap_or_default()
+    }
+
     /// Counts a call; the fault it shall meet, if one is due.
     pub(crate) fn called(&self, account: &str, operation: &str) -> Option<Fault> {
         let mut asked = self.asked();
@@ -146,6 +152,14 @@ impl Seconds {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+struct CopyRole {
+    attached: bool,
+    #[serde(default)]
+    account: Whose,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Advance {
     advance_seconds: i64,
 }
@@ -177,6 +191,10 @@ async fn apply(api: &Api, what: &str, body: &str) -> Result<Value, String> {
             let asked: Seconds = read(body)?;
             let least = asked.duration()?;
             control.asked().copy_delay.insert(asked.account, least);
+        }
+        "copy_role" => {
+            let asked: CopyRole = read(body)?;
+            control.asked().role_detached.insert(asked.account, !asked.attached);
         }
         "down" => {
             let asked: Seconds = read(body)?;

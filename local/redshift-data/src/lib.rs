@@ -13,6 +13,7 @@
 //! | call | does |
 //! |---|---|
 //! | `POST /_local/copy_delay` `{"seconds": 3}` | each COPY from now on takes at least so long; it can be cancelled meanwhile |
+//! | `POST /_local/copy_role` `{"attached": false}` | the role of COPY is taken from the warehouse: each COPY is refused as Redshift does it; `true` gives it back |
 //! | `POST /_local/faults` `{"operation", "code", "message"?, "times"?, "after_effect"?}` | the next calls of the operation are answered with the error; with `after_effect` they are done all the same |
 //! | `POST /_local/down` `{"seconds": 5}` | every call is answered 503 for so long |
 //! | `POST /_local/clock` `{"advance_seconds": 28800}` | client tokens (8 h) and statements (24 h) grow older |
@@ -23,12 +24,13 @@
 //! | `POST /_local/reset` `{}` | faults, delays and counts as at the start |
 //! | `GET /_local/calls` | `{"DescribeStatement": 12, …}` since the start |
 //!
-//! `copy_delay`, `faults` and `down` may name an `"account"`, an access key, whose calls alone they meet.
+//! `copy_delay`, `copy_role`, `faults` and `down` may name an `"account"`, an access key, whose calls alone they meet.
 //!
 //! # What is not imitated
 //! - Sessions, `WithEvent`, CSV results, `ListSessions`, and the catalogue operations (`ListTables` …): refused by name.
 //! - Signatures are not checked; the access key tells the account, whose statements are its own and whose S3 a COPY reads.
-//! - Users, grants and the `IAM_ROLE` of a COPY: one database user does everything.
+//! - Users, grants and what the `IAM_ROLE` of a COPY may: one database user does everything, and any role is attached
+//!   until `copy_role` says otherwise.
 //! - Statements survive their caller, not the server: its memory holds them. Quotas of calls per second are not held.
 //! - Speed, distribution, sort keys, compression, `VACUUM`, result cache, queues of workload management.
 //! - `UNLOAD`, `ALTER TABLE APPEND`, `MERGE … REMOVE DUPLICATES`, `QUALIFY`, `LISTAGG`, `DECODE`, navigation in SUPER,

@@ -319,12 +319,19 @@ impl Runner<'_> {
                 Ok(Done { rows: 0, result: None, query_id })
             }
             Action::Copy(command) => {
+                let account = &self.submission.request.account;
+                if self.engine.control.role_is_detached(account) {
+                    return Err(Failure::new(format!(
+                        "User arn:aws:redshift:us-east-1:{account}:dbuser:local/{} is not authorized to assume IAM Role {}",
+                        self.submission.request.database, command.role
+                    )));
+                }
                 self.session.execute(&self.isolation.lock(&command.table, false)).await.map_err(failed)?;
                 let means = copy::Means {
-                    s3: self.engine.s3.of_account(&self.submission.request.account),
+                    s3: self.engine.s3.of_account(account),
                     journal: &self.database.journal,
                     session: &self.session,
-                    takes_at_least: self.engine.control.copy_delay(&self.submission.request.account),
+                    takes_at_least: self.engine.control.copy_delay(account),
                 };
                 copy::load(means, command, query_id).await?;
                 // The API answers 0 for COPY, whatever it loaded.

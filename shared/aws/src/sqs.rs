@@ -244,7 +244,7 @@ mod tests {
             0 => PartitionMessage::look(id, Generation(1)),
             n => PartitionMessage {
                 id,
-                wish: Wish::Replay(Replay { reason: Some("x".repeat(n)), force: true, accept: None }),
+                wish: Wish::Replay(Replay { reason: Some("x".repeat(n)), force: true, ..Replay::default() }),
             },
         };
         Outgoing { message, scope }

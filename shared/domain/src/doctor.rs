@@ -236,16 +236,19 @@ pub fn consumer(function: &str, first: Depth, second: Depth) -> Finding {
     let idle = |depth: Depth| depth.visible > 0 && depth.in_hand == 0;
     if idle(first) && idle(second) && second.visible >= first.visible {
         return Finding::failed(
-            format!("{} messages wait and nobody takes them", second.visible),
+            match second.visible {
+                1 => "1 message waits and nobody takes it".to_owned(),
+                n => format!("{n} messages wait and nobody takes them"),
+            },
             format!(
                 "see that the event source mapping of {function} is enabled (`aws lambda list-event-source-mappings`) and its \
                  reserved concurrency isn't 0; then docs/runbook/function-errors.md"
             ),
         );
     }
-    match second.visible + second.in_hand {
-        0 => Finding::ok("no message waits for it"),
-        n => Finding::ok(format!("{n} messages wait or are in its hand")),
+    match second {
+        Depth { visible: 0, in_hand: 0 } => Finding::ok("no message waits for it"),
+        Depth { visible, in_hand } => Finding::ok(format!("waiting messages: {visible}, in its hand: {in_hand}")),
     }
 }
 

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::id::{DatasetName, Digest, Fence, PartitionName};
+use crate::message::Replay;
 use crate::partition::{Accept, Committed, millis};
 use crate::update::{Change, Condition, Item, Key, Update};
 use crate::verify::GuardKind;
@@ -197,6 +198,17 @@ impl Job {
         let seen = |kind: &&GuardKind| line.digest.is_some() || !kind.accepted_with_digest();
         let kinds: BTreeSet<GuardKind> = self.accept.iter().filter(seen).copied().collect();
         (!kinds.is_empty()).then(|| Accept { kinds, digest: line.digest.clone() })
+    }
+
+    /// What marking a line asks for; `None`: it is an ordinary mark. A backfill's is a replay also where it forces nothing, for the
+    /// record of who asked.
+    pub fn replay(&self, line: &Line) -> Option<Replay> {
+        (self.force || self.kind == Kind::Backfill).then(|| Replay {
+            reason: self.reason.clone(),
+            by: Some(self.by.clone()),
+            force: self.force,
+            accept: self.accept_of(line).filter(|_| self.force),
+        })
     }
 
     /// Reads a stored job.

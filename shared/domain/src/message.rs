@@ -1,7 +1,7 @@
 //! The partition message, a public contract: a hint to look at a partition, or a wish to have it rebuilt.
 //!
 //! `{"version":1,"dataset":"orders","partition":"dt=2026-11-01","generation":7}`; without a generation it is a replay:
-//! `{"version":1,"dataset":"orders","partition":"dt=2026-11-01","reason":"…","force":true,"accept":["empty_source"],"digest":"…"}`.
+//! `{"version":1,"dataset":"orders","partition":"dt=2026-11-01","reason":"…","by":"jane","force":true,"accept":["empty_source"],"digest":"…"}`.
 //! Fields that aren't named here are ignored. At most 4 KiB.
 
 use std::collections::BTreeSet;
@@ -31,10 +31,12 @@ pub enum Wish {
 }
 
 /// A wish to have a partition rebuilt.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Replay {
-    /// Why, for the record.
+    /// Why, for the record: [`Asked`](crate::partition::Asked).
     pub reason: Option<String>,
+    /// Who asks, for the record.
+    pub by: Option<String>,
     /// Whether it is rebuilt although the digest says that nothing changed.
     pub force: bool,
     /// What the rebuild may let pass; only with `force`.
@@ -73,6 +75,8 @@ struct Wire {
     generation: Option<Generation>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    by: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     force: Option<bool>,
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
@@ -113,7 +117,7 @@ impl PartitionMessage {
             return Err(UnreadableMessage::AcceptWithoutDigest(kind.to_string()));
         }
         let accept = (!wire.accept.is_empty()).then_some(Accept { kinds: wire.accept, digest: wire.digest });
-        Ok(Self { id, wish: Wish::Replay(Replay { reason: wire.reason, force, accept }) })
+        Ok(Self { id, wish: Wish::Replay(Replay { reason: wire.reason, by: wire.by, force, accept }) })
     }
 
     /// The message's body.
@@ -129,6 +133,7 @@ impl PartitionMessage {
             partition: self.id.partition.clone(),
             generation,
             reason: replay.and_then(|r| r.reason.clone()),
+            by: replay.and_then(|r| r.by.clone()),
             force: replay.map(|r| r.force),
             digest: accept.as_ref().and_then(|a| a.digest.clone()),
             accept: accept.map(|a| a.kinds).unwrap_or_default(),
@@ -145,7 +150,7 @@ mod tests {
     fn both_shapes_read_back_as_written() {
         for body in [
             r#"{"version":1,"dataset":"orders","partition":"dt=2026-11-01","generation":7}"#,
-            r#"{"version":1,"dataset":"orders","partition":"dt=2026-11-01","reason":"late","force":true,"accept":["empty_source"],"digest":"ab"}"#,
+            r#"{"version":1,"dataset":"orders","partition":"dt=2026-11-01","reason":"late","by":"jane","force":true,"accept":["empty_source"],"digest":"ab"}"#,
             r#"{"version":1,"dataset":"orders","partition":"dt=2026-11-01","force":false}"#,
         ] {
             let message = PartitionMessage::parse(body).unwrap();

@@ -69,6 +69,9 @@ pub struct PartitionItem {
     /// What the forced rebuild may let pass.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accept: Option<Accept>,
+    /// Who asked for the newest replay, and why, until it is answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<Asked>,
     /// Objects that ObjectRemoved events said are gone, since the last commit.
     #[serde(default)]
     pub removed: i64,
@@ -143,6 +146,9 @@ pub struct Batch {
     /// What it may let pass.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accept: Option<Accept>,
+    /// Who asked for it, and why; for the record only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<Asked>,
     /// The committed batch before it, and how many rows that wrote: what the target should hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Before>,
@@ -177,6 +183,39 @@ pub struct Batch {
     /// Its worker left it in order: handed off, or put off. An unfinished batch without it lost its worker.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub left: bool,
+}
+
+/// A reason that an item or a story keeps is no longer, in bytes: a message's may be, and items stay small.
+pub const REASON_BYTES: usize = 256;
+/// The same of a name.
+const NAME_BYTES: usize = 64;
+
+/// Who asked for a rebuild, and why, as far as they told. Nothing is decided by it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asked {
+    /// The mark it was.
+    pub generation: Generation,
+    /// When it was marked.
+    #[serde(with = "millis")]
+    pub at: Timestamp,
+    /// Why, at most [`REASON_BYTES`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Who.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
+impl Asked {
+    /// The record of a mark; `None` where nothing was told. What is too long is cut.
+    pub fn of(generation: Generation, at: Timestamp, reason: Option<&str>, by: Option<&str>) -> Option<Self> {
+        let told = |text: Option<&str>, bytes| {
+            let text = text.map(str::trim).filter(|text| !text.is_empty())?;
+            Some(text[..text.floor_char_boundary(bytes)].to_owned())
+        };
+        let (reason, by) = (told(reason, REASON_BYTES), told(by, NAME_BYTES));
+        (reason.is_some() || by.is_some()).then_some(Self { generation, at, reason, by })
+    }
 }
 
 /// The committed batch that a batch follows.
@@ -407,6 +446,11 @@ impl PartitionItem {
     /// Whether the next batch rebuilds for real, whatever the digest says.
     pub fn is_forced(&self) -> bool {
         self.forced.is_some_and(|forced| forced > self.built)
+    }
+
+    /// Who asked for what isn't built yet, and why.
+    pub fn is_asked(&self) -> Option<&Asked> {
+        self.asked.as_ref().filter(|asked| asked.generation > self.built)
     }
 
     /// Whether a swap may be out whose end nobody recorded.

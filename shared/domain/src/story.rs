@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::id::{BatchId, DatasetName, Digest, Fence, Generation, PartitionId, PartitionName};
 use crate::measure::Observed;
-use crate::partition::{Batch, Committed, FailureState, Listed, Phase, millis};
+use crate::partition::{Asked, Batch, Committed, FailureState, Listed, Phase, millis};
 use crate::update::{Change, Item, Key, Update};
 
 /// How long a story is kept.
@@ -98,6 +98,9 @@ pub struct Story {
     /// It rebuilt whatever the digest said: a replay, as a rule.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub forced: bool,
+    /// Who asked for it, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<Asked>,
     /// The last sign of life of the first worker that died over it.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "millis::option")]
     pub failed_at: Option<Timestamp>,
@@ -202,6 +205,8 @@ pub fn close(id: &PartitionId, batch: &Batch, ending: Ending<'_>, now: Timestamp
     let recovered = batch.recovered.and_then(|state| serde_json::to_value(state).ok());
     changes.extend(recovered.map(|state| Change::Set("recovered_from", state)));
     changes.extend(batch.forced.then(|| Change::Set("forced", true.into())));
+    let asked = batch.asked.as_ref().and_then(|asked| serde_json::to_value(asked).ok());
+    changes.extend(asked.map(|asked| Change::Set("asked", asked)));
     let counts = counts(batch, listed, ending.seen);
     if !counts.is_empty() {
         changes.push(Change::Set("counts", Value::Object(counts.into_iter().map(|(n, v)| (n, v.into())).collect())));
@@ -266,6 +271,7 @@ mod tests {
             "verified": { "staged_rows": 5, "rejected_rows": 0, "duplicate_rows": 0, "staged_at": "1970-01-01T00:00:03Z",
                 "rows_before": 4, "foreign_rows": 1 },
             "recovered": "before_commit", "failed_at": 4_500, "forced": true,
+            "asked": { "generation": 3, "at": 900, "reason": "late files", "by": "jane" },
         }))
         .unwrap();
         let id = PartitionId {

@@ -224,6 +224,7 @@ fn begin(view: &View<'_>, unresolved: bool, id: BatchId) -> Batch {
         began_at: now,
         forced,
         accept: item.accept.clone().filter(|_| forced),
+        asked: item.is_asked().cloned(),
         before: before(item),
         statement_timeout_seconds: view.definition.map_or(3600, |definition| definition.load_window.as_secs()),
         removed: item.removed,

@@ -13,7 +13,8 @@ use serde_json::Value;
 
 use crate::id::{Fence, Generation, PartitionId};
 use crate::job::Heal;
-use crate::partition::{Accept, Batch, Committed, Holds, Parked, PartitionItem};
+use crate::message::Replay;
+use crate::partition::{Asked, Batch, Committed, Holds, Parked, PartitionItem};
 use crate::update::{Change, Condition, Item, Update};
 
 /// A message that was sent, or a take, gets this long before sweep wakes the partition.
@@ -114,20 +115,18 @@ fn mark_changes(id: &PartitionId, removed: u64, now: Timestamp) -> Vec<Change> {
 
 /// REPLAY: a mark by an operator; with `force` the partition is rebuilt up to it whatever the digest says.
 ///
-/// Conditional on `marked` as read, since `forced` is the new generation. A later replay's `accept` replaces the earlier.
-pub fn replay(
-    id: &PartitionId,
-    read: Option<Generation>,
-    force: bool,
-    accept: Option<&Accept>,
-    now: Timestamp,
-) -> Update {
+/// Conditional on `marked` as read, since `forced` is the new generation. A later replay's `accept` and reason replace the
+/// earlier's.
+pub fn replay(id: &PartitionId, read: Option<Generation>, replay: &Replay, now: Timestamp) -> Update {
     let as_read = read.map_or(Condition::Absent("marked"), |g| Condition::Equals("marked", g.0.into()));
     let mut changes = mark_changes(id, 0, now);
-    if force {
-        changes.push(Change::Set("forced", read.unwrap_or_default().next().0.into()));
-        changes.push(set_or_remove("accept", accept));
+    let generation = read.unwrap_or_default().next();
+    if replay.force {
+        changes.push(Change::Set("forced", generation.0.into()));
+        changes.push(set_or_remove("accept", replay.accept.as_ref()));
     }
+    let asked = Asked::of(generation, now, replay.reason.as_deref(), replay.by.as_deref());
+    changes.push(set_or_remove("asked", asked.as_ref()));
     changes.extend([Change::Remove("not_before"), Change::Remove("tries")]);
     update(id, vec![as_read], changes)
 }
@@ -214,7 +213,7 @@ pub fn hold(
 pub fn confirm_rest(id: &PartitionId, taken: &Taken, batch: &Batch, last: Option<&Committed>) -> Update {
     let mut changes = confirmed(batch, last);
     changes.extend(DUE.into_iter().map(Change::Remove));
-    changes.extend([Change::Remove("forced"), Change::Remove("accept")]);
+    changes.extend(["forced", "accept", "asked"].map(Change::Remove));
     update(id, taken.conditions_and(Condition::Equals("marked", batch.covers.0.into())), changes)
 }
 

@@ -36,6 +36,11 @@ impl World {
         self.redshift_fault("copy_delay", json!({ "seconds": seconds })).await
     }
 
+    /// Takes the role of COPY from this world's warehouse, or gives it back.
+    pub async fn attach_copy_role(&self, attached: bool) -> Result<()> {
+        self.redshift_fault("copy_role", json!({ "attached": attached })).await
+    }
+
     /// Redshift's Data API answers every call of this world with 503 for so long.
     pub async fn redshift_down(&self, seconds: u32) -> Result<()> {
         self.redshift_fault("down", json!({ "seconds": seconds })).await

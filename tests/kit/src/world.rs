@@ -6,6 +6,7 @@ use std::{env, fs};
 
 use anyhow::{Context, Result, ensure};
 use aws_sdk_s3::types::{EventBridgeConfiguration, NotificationConfiguration};
+use serde_json::Value;
 use tidemark_local::{LocalCloud, Stack, StackOptions, workspace_root};
 use tokio::process::Command;
 use tokio_postgres::NoTls;
@@ -168,6 +169,17 @@ impl World {
             || format!("tidemark {} ended with {}:\n{}{}", arguments.join(" "), told.status, told.out, told.err);
         ensure!(told.status.success(), failed());
         Ok(told)
+    }
+
+    /// What an operator does who has looked at a partition and lets these kinds pass: replays it, accepting what was shown.
+    pub async fn accept(&self, dataset: &str, partition: &str, kinds: &str) -> Result<()> {
+        let shown = self.tidemark_well(&["show", dataset, partition, "--json"]).await?;
+        let shown: Value = serde_json::from_str(&shown.out).context("no JSON")?;
+        let digest = shown["digest"].as_str().with_context(|| format!("no listing is shown: {shown:#}"))?;
+        let reason = "it was looked at";
+        let replay = ["replay", dataset, partition, "--accept", kinds, "--digest", digest, "--reason", reason];
+        self.tidemark_well(&replay).await?;
+        Ok(())
     }
 
     /// What the operator's command, and any other AWS client, needs in its environment to reach this world.

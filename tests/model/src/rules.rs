@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use jiff::{SignedDuration, Timestamp};
 use tidemark_domain::dataset::Head;
 use tidemark_domain::id::{BatchId, Epoch, Fence, Generation};
+use tidemark_domain::message::Replay;
 use tidemark_domain::partition::{Batch, Committed, PartitionItem, Phase};
 use tidemark_domain::step::{self, Next, Submit};
 use tidemark_domain::take::{self, Decision, Permission, Take, View};
@@ -319,7 +320,7 @@ impl Rules {
 
     /// REPLAY.
     pub fn replay(self, marked: Generation) -> Update {
-        writes::replay(&PARTITION, Some(marked), true, None, MARKED)
+        writes::replay(&PARTITION, Some(marked), &Replay { force: true, ..Replay::default() }, MARKED)
     }
 
     fn fenced_write(self, update: Update) -> Update {

@@ -421,6 +421,7 @@ impl State {
             marked_at: MARKED,
             forced: None,
             accept: None,
+            asked: None,
             removed: 0,
             fence: Fence(1),
             batch: None,

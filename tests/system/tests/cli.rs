@@ -119,8 +119,7 @@ async fn a_filled_target_is_rolled_out_on_day_by_day() -> Result<()> {
     }
     assert_eq!(world.target(&old).await?.rows.len(), 30, "somebody's rows are kept");
 
-    let accept = ["replay", "orders", &old.name(), "--accept", "foreign_rows", "--accept", "row_drop"];
-    world.tidemark_well(&accept).await?;
+    world.accept("orders", &old.name(), "foreign_rows,row_drop").await?;
     let view = world.wait_true(&old).await?;
     assert_eq!((view.landed.len(), view.landed[0].deleted_rows), (1, 30));
     let again = world.tidemark_well(&["apply", &file]).await?;

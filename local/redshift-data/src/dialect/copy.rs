@@ -15,6 +15,8 @@ pub(crate) struct CopyCommand {
     pub(crate) columns: Option<Vec<String>>,
     /// `s3://bucket/key` of the manifest, or a prefix.
     pub(crate) from: String,
+    /// The role it assumes: `default`, an ARN, or several.
+    pub(crate) role: String,
     pub(crate) manifest: bool,
     pub(crate) format: Format,
     /// How every object is compressed; the files of some formats say it themselves.
@@ -142,12 +144,12 @@ pub(crate) fn parse(lexed: &Lexed) -> Result<CopyCommand, Failure> {
     if !from.starts_with("s3://") {
         return Err(Failure::not_imitated("COPY from anything but s3://"));
     }
-    let mut options =
-        Options { lexed, at: at + 2, format: None, delimiter: None, quote: None, json_paths: None, authorised: false };
+    let mut options = Options { lexed, at: at + 2, format: None, delimiter: None, quote: None, json_paths: None };
     let mut command = CopyCommand {
         table,
         columns,
         from,
+        role: String::new(),
         manifest: false,
         format: Format::Delimited { delimiter: b'|' },
         compression: None,
@@ -185,7 +187,6 @@ struct Options<'a> {
     delimiter: Option<u8>,
     quote: Option<u8>,
     json_paths: Option<String>,
-    authorised: bool,
 }
 
 impl Options<'_> {
@@ -195,12 +196,12 @@ impl Options<'_> {
         self.at += 1;
         match self.lexed.word(start).as_str() {
             "IAM_ROLE" => {
-                self.authorised = true;
-                if self.lexed.word(self.at) == "DEFAULT" {
+                command.role = if self.lexed.word(self.at) == "DEFAULT" {
                     self.at += 1;
+                    "default".to_owned()
                 } else {
-                    self.string()?;
-                }
+                    self.string()?
+                };
             }
             "MANIFEST" => command.manifest = true,
             "REGION" => drop(self.as_string()?),
@@ -304,7 +305,7 @@ impl Options<'_> {
 
     /// What only the whole list tells: which options go together.
     fn finish(self, command: &mut CopyCommand, seen: &[String]) -> Result<(), Failure> {
-        if !self.authorised {
+        if command.role.is_empty() {
             return Err(Failure::new("No valid credentials were given: IAM_ROLE is missing"));
         }
         command.format = match self.format {

@@ -173,6 +173,21 @@ async fn a_slow_copy_is_started_and_can_be_cancelled() {
 }
 
 #[tokio::test]
+async fn without_its_role_nothing_is_read_until_it_is_attached_again() {
+    let world = World::new().await;
+    table(&world).await;
+    world.put("s3://lake/a.csv", "1,a,1,2026-11-01\n");
+    world.manifest("s3://control/m.json", &["s3://lake/a.csv"]);
+    let copy = format!("COPY t FROM 's3://control/m.json' {OPTIONS}");
+    world.control("copy_role", json!({ "attached": false })).await;
+    let error = world.error(&copy).await;
+    assert!(error.contains("is not authorized to assume IAM Role default"), "{error}");
+    world.control("copy_role", json!({ "attached": true })).await;
+    world.must(&[&copy]).await;
+    assert_eq!(world.rows("SELECT count(*) FROM t").await, [["1"]]);
+}
+
+#[tokio::test]
 async fn without_a_manifest_a_prefix_is_loaded() {
     let world = World::new().await;
     table(&world).await;

@@ -10,7 +10,7 @@ use tidemark_domain::definition::Concurrency;
 use tidemark_domain::id::{DatasetName, Fence, Generation, PartitionId, PartitionName};
 use tidemark_domain::job::{Heal, Job, Kind};
 use tidemark_domain::lock::Scope;
-use tidemark_domain::message::PartitionMessage;
+use tidemark_domain::message::{PartitionMessage, Replay};
 use tidemark_domain::partition::{Batch, Holds, Parked, PartitionItem, Phase, Statement};
 use tidemark_domain::story::{self, Ending, Outcome};
 use tidemark_domain::writes::{self, Keep, Taken};
@@ -60,8 +60,8 @@ fn writes() -> Vec<Vec<Update>> {
     let watermark = Update { key: Head::key(&id.dataset), conditions: vec![], changes };
     vec![
         vec![writes::mark(&id, 0, now)],
-        vec![writes::replay(&id, None, true, None, now)],
-        vec![writes::replay(&id, Some(Generation(1)), false, None, now)],
+        vec![writes::replay(&id, None, &Replay { force: true, ..Replay::default() }, now)],
+        vec![writes::replay(&id, Some(Generation(1)), &Replay::default(), now)],
         vec![writes::wake(&id, now, now)],
         vec![head.halt(&id.dataset, "why", now)],
         vec![head.claim_probe(&id.dataset, now)],

@@ -18,6 +18,24 @@ pub struct Missing {
     pub grant: String,
 }
 
+/// Which schemas of those that `init` makes stand there: rows of their names. Whether they may be used isn't asked.
+pub fn schemas() -> Result<Batch, SqlError> {
+    let names = [identifier::SCHEMA, identifier::STAGING_SCHEMA];
+    let names = names.map(literal::text).into_iter().collect::<Result<Vec<_>, _>>()?.join(", ");
+    let sql = format!("SELECT CAST(nspname AS varchar(128)) FROM pg_namespace WHERE nspname IN ({names})");
+    Batch::new("tidemark/doctor/schemas", vec![sql])
+}
+
+/// Reads the rows of [`schemas`]: those that aren't there.
+pub fn read_schemas(rows: &[Vec<Field>]) -> Result<Vec<&'static str>, RowError> {
+    let mut missing = vec![identifier::SCHEMA, identifier::STAGING_SCHEMA];
+    for row in rows {
+        let there = Reader::new("schemas", row).text("schema")?;
+        missing.retain(|name| *name != there);
+    }
+    Ok(missing)
+}
+
 /// The rights that a rebuild of a target needs: rows of user, privilege, kind of object, object, and whether it is there. The
 /// target and its fence table must exist.
 pub fn rights(target: &TableName) -> Result<Batch, SqlError> {
@@ -45,6 +63,8 @@ pub fn rights(target: &TableName) -> Result<Batch, SqlError> {
             selects.push(right_of(&right, "TABLE", &name, &format!("has_table_privilege({name}, {right})")));
         }
     }
+    let database = "CAST(quote_ident(current_database()) AS varchar(130))";
+    selects.push(right_of("'temp'", "DATABASE", database, "has_database_privilege(current_database(), 'temp')"));
     Batch::new("tidemark/doctor/rights", vec![selects.join("\nUNION ALL\n")])
 }
 

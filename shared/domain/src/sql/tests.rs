@@ -210,6 +210,7 @@ fn everything() -> Vec<Batch> {
     csv.role = CopyRole::Default;
     csv.region = Some("eu-west-1".into());
     let mut all = installs();
+    all.push(super::doctor::schemas().unwrap());
     all.push(super::doctor::rights(&definition(ORDERS).target).unwrap());
     all.push(super::arrivals::arrivals(&StackName::new("tidemark").unwrap(), &definition(ORDERS).name).unwrap());
     all.extend(batches(&Born::of(definition(ORDERS), day()), Some(&source())));

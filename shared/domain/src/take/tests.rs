@@ -3,6 +3,7 @@ use std::time::Duration;
 use super::*;
 use crate::definition::Concurrency;
 use crate::id::{DatasetName, DefinitionHash, Digest, Epoch, Fence, Generation, PartitionId, PartitionName};
+use crate::message::Replay;
 use crate::partition::{Committed, Parked, Statement};
 use crate::update::{Item, Update};
 use crate::writes::Taken;
@@ -213,7 +214,7 @@ fn the_interval_holds_back_all_but_what_is_forced_or_unfinished() {
     assert_eq!(world.decide(101), Decision::Nothing(Reason::Built));
     world.write(&writes::mark(&id(), 0, at(110)));
     assert_eq!(world.decide(150), Decision::PutOff(at(340)), "four times the 60 s that the last one took");
-    world.write(&writes::replay(&id(), Some(Generation(2)), true, None, at(160)));
+    world.write(&writes::replay(&id(), Some(Generation(2)), &Replay { force: true, ..Replay::default() }, at(160)));
     let Decision::Take(take) = world.decide(161) else { panic!() };
     assert!(take.batch.forced);
     assert_eq!(take.batch.before.map(|before| before.rows), Some(3));

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tidemark_domain::definition::Concurrency;
 use tidemark_domain::id::{DatasetName, PartitionId, PartitionName};
 use tidemark_domain::lock::Scope;
+use tidemark_domain::message::Replay;
 use tidemark_domain::partition::{Batch, PartitionItem};
 use tidemark_domain::update::{Change, Condition, Item, Key, Update};
 use tidemark_domain::writes::{self, Taken};
@@ -423,7 +424,7 @@ fn any_write(chance: &mut Chance, id: &PartitionId, item: Option<&Item>, now: Ti
     };
     let (choice, other) = (chance.below(7), chance.below(9));
     match (choice, &read.batch) {
-        (0, _) => writes::replay(id, Some(read.marked), other < 5, None, now),
+        (0, _) => writes::replay(id, Some(read.marked), &Replay { force: other < 5, ..Replay::default() }, now),
         (1, _) => writes::put_off(id, fence(&read, stale), now + SignedDuration::from_mins(1)),
         (2, _) => writes::wake(id, read.due_at.filter(|_| !stale).unwrap_or(now), now),
         (3, _) => writes::leave(id, &read),

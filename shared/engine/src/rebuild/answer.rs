@@ -60,11 +60,12 @@ impl Engine {
         let mut read = seen.item.as_ref().map(|item| item.marked);
         for _ in 0..super::TAKES_AT_ONCE {
             let now = self.ports.clock.now();
-            let update = writes::replay(&message.id, read, replay.force, replay.accept.as_ref(), now);
+            let update = writes::replay(&message.id, read, replay, now);
             match self.write(std::slice::from_ref(&update)).await? {
                 Written::Applied { .. } => {
                     let generation = read.unwrap_or_default().next();
-                    tracing::info!(%generation, reason = replay.reason.as_deref(), force = replay.force, "replay");
+                    let (reason, by) = (replay.reason.as_deref(), replay.by.as_deref());
+                    tracing::info!(%generation, reason, by, force = replay.force, "replay");
                     self.telemetry.measured(&message.id.dataset, &[measure::MANUAL_REPLAYS.count(1)]);
                     self.nudge(seen, generation).await;
                     return Ok(Answer::Done("replay marked"));

@@ -8,8 +8,8 @@ use tidemark_domain::definition::Definition;
 use tidemark_domain::id::{DatasetName, PartitionId, PartitionName};
 use tidemark_domain::job::{Job, Kind, Line, MARKED_AT_ONCE};
 use tidemark_domain::lock::Scope;
-use tidemark_domain::message::PartitionMessage;
-use tidemark_domain::partition::{Accept, PartitionItem};
+use tidemark_domain::message::{PartitionMessage, Replay};
+use tidemark_domain::partition::PartitionItem;
 use tidemark_domain::writes;
 
 use crate::Engine;
@@ -88,14 +88,14 @@ impl Engine {
             return Ok(None);
         }
         let id = PartitionId { dataset: definition.name.clone(), partition: line.partition.clone() };
-        let forced = job.filter(|job| job.force);
-        let accept = forced.and_then(|job| job.accept_of(line));
+        let replay = job.and_then(|job| job.replay(line));
         for _ in 0..TRIES {
             let now = self.ports.clock.now();
-            let update = if line.heal.is_none() && forced.is_none() {
+            let update = if line.heal.is_none() && replay.is_none() {
                 writes::mark(&id, 0, now)
             } else {
-                let Some(update) = self.forced_mark(&id, line, accept.as_ref(), now).await? else { return Ok(None) };
+                let replay = replay.clone().unwrap_or_default();
+                let Some(update) = self.asked_mark(&id, line, &replay, now).await? else { return Ok(None) };
                 update
             };
             if let Written::Applied { before } = self.write(&[update]).await? {
@@ -110,12 +110,12 @@ impl Engine {
         Ok(None)
     }
 
-    /// A mark that has it rebuilt for real; `None`: somebody took it since it was compared, so that says nothing any more.
-    async fn forced_mark(
+    /// A replay, or what heals; `None`: somebody took it since it was compared, so that says nothing any more.
+    async fn asked_mark(
         &self,
         id: &PartitionId,
         line: &Line,
-        accept: Option<&Accept>,
+        replay: &Replay,
         now: Timestamp,
     ) -> Result<Option<tidemark_domain::update::Update>, Error> {
         let item = self.ports.state.read(&[PartitionItem::key(id)]).await?.pop().flatten();
@@ -123,7 +123,7 @@ impl Engine {
         let item = item.map_err(|error| Error::Stored { what: format!("partition {id}"), why: error.to_string() })?;
         let Some(heal) = &line.heal else {
             let read = item.map(|item| item.marked);
-            return Ok(Some(writes::replay(id, read, true, accept, now)));
+            return Ok(Some(writes::replay(id, read, replay, now)));
         };
         let unchanged =
             item.as_ref().map(|item| item.fence) == heal.fence && item.as_ref().is_none_or(|item| item.batch.is_none());

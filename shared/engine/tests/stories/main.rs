@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test whose world breaks fails")]
 
 mod alerts;
+mod asked;
 mod bad_dataset;
 mod book;
 mod cases;

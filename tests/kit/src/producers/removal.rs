@@ -116,7 +116,5 @@ pub(super) async fn glacier(lake: Lake<'_>) -> Result<()> {
 
 /// What an operator does who has looked: replays, accepting what was shown.
 async fn accept(lake: Lake<'_>, kind: &str) -> Result<()> {
-    let replay = ["replay", lake.producer.name(), DAY, "--accept", kind, "--reason", "the files are gone for good"];
-    lake.world.tidemark_well(&replay).await?;
-    Ok(())
+    lake.world.accept(lake.producer.name(), DAY, kind).await
 }

@@ -39,7 +39,7 @@ async fn a_drop_of_rows_holds_then_parks_and_is_accepted_by_command() -> Result<
 
     let shown = world.tidemark_well(&["show", "orders", &day.name()]).await?;
     assert!(shown.out.contains("row_drop"), "{}", shown.out);
-    world.tidemark_well(&["replay", "orders", &day.name(), "--accept", "row_drop", "--reason", "a refund"]).await?;
+    world.accept("orders", &day.name(), "row_drop").await?;
     let accepted = world.wait_landed(&day, few_less.landed.len()).await?;
     assert_eq!(accepted.target.rows.len(), 40);
     Ok(())

@@ -44,24 +44,26 @@ async fn several_partitions_are_replayed_by_name_by_range_and_as_parked() -> Res
     assert_eq!(messages.as_array().map(Vec::len), Some(2), "each once: {messages:#}");
     assert_eq!(messages[0]["force"], false);
 
-    // Parked ones: each with the listing that it shows.
+    // Parked ones: each with the listing that it shows, which was looked at before.
     world.put_orders(&days[2].file("a.parquet"), &orders::orders(0, 2)).await?;
     world.wait_parked(&days[2]).await?;
     let parked = ["replay", "orders", "--parked", "--accept", "row_drop", "--json"];
-    let messages = json_of(&world.tidemark_well(&parked).await?)?["messages"].clone();
+    let looked = json_of(&world.tidemark_well(&[&parked[..], &["--dry-run"]].concat()).await?)?;
+    let messages = &looked["messages"];
     let digest = world.item(&days[2]).await?.context("it is there")?.0["parked"]["digest"].clone();
     assert_eq!((messages.as_array().map(Vec::len), &messages[0]["digest"]), (Some(1), &digest), "{messages:#}");
+    let digest = looked["digest"].as_str().context("it is told")?;
+    world.tidemark_well(&[&parked[..], &["--digest", digest]].concat()).await?;
     assert_eq!(world.wait_landed(&days[2], 1).await?.target.rows.len(), 2);
     assert!(world.tidemark_well(&["replay", "orders", "--parked"]).await?.out.starts_with("nothing to do"));
 
+    let long = "a".repeat(257);
     for (arguments, words) in [
         (vec!["replay", "orders"], "name the partitions"),
         (vec!["replay", "orders", "--from", "2026-11-03", "--to", "2026-11-01"], "exchange them"),
         (vec!["replay", "orders", "--from", "week 5"], "is no date"),
-        (
-            vec!["replay", "orders", "dt=2026-11-01", "dt=2026-11-02", "--accept", "row_drop", "--digest", "x"],
-            "--digest",
-        ),
+        (vec!["replay", "orders", "dt=2026-11-01", "--digest", "x"], "--accept"),
+        (vec!["replay", "orders", "dt=2026-11-01", "--reason", &long], "256 are kept"),
     ] {
         let told = world.tidemark(&arguments).await?;
         assert!(code(&told) == Some(2) && told.err.contains(words), "{words}: {told:?}");
@@ -131,7 +133,13 @@ async fn a_backfill_rebuilds_all_there_is_by_a_job() -> Result<()> {
     let unsaid = world.tidemark(&all).await?;
     assert!(code(&unsaid) == Some(1) && unsaid.err.contains("write --yes"), "{unsaid:?}");
     assert!(unsaid.out.contains("3 partitions") && unsaid.out.contains("1 of them have files and were never marked"));
-    let made = json_of(&world.tidemark_well(&[&all[..], &["--yes", "--json"]].concat()).await?)?;
+    let unbound = world.tidemark(&[&all[..], &["--yes", "--json"]].concat()).await?;
+    let shown = json_of(&unbound)?;
+    let digest = shown["digest"].as_str().context("one of them shows a listing")?;
+    let says = unbound.err.contains(&format!("write --yes --digest {digest}"));
+    assert!(code(&unbound) == Some(1) && says && shown["made"] == false, "{unbound:?}");
+    let yes = ["--yes", "--json", "--digest", digest];
+    let made = json_of(&world.tidemark_well(&[&all[..], &yes].concat()).await?)?;
     let expected: Vec<Value> = [&old, &kept, &gone].map(|day| day.name().into()).into();
     assert_eq!(made["partitions"], Value::Array(expected), "{made:#}");
 
@@ -165,8 +173,9 @@ async fn a_replay_by_hand_by_redrive_and_by_command_is_one_path() -> Result<()> 
     let day = Dataset::Orders.day("2026-01-01");
     world.put_orders(&day.file("a.parquet"), &orders::orders(0, 20)).await?;
     world.wait_quiet(&day).await?;
-    let replay =
-        json!({ "version": 1, "dataset": "orders", "partition": day.name(), "reason": "by hand", "force": true });
+    let replay = json!({
+        "version": 1, "dataset": "orders", "partition": day.name(), "reason": "by hand", "by": "operator", "force": true,
+    });
 
     // Before the dataset is applied nobody can read it: it lies with the dead letters, as does what is no message.
     world.send_alone(Queue::Partitions, &replay.to_string()).await?;
