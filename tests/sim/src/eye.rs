@@ -9,7 +9,7 @@ use tidemark_domain::id::{BatchId, Digest, Fence, Generation};
 use tidemark_domain::invariants::{self, Broken};
 use tidemark_domain::partition::{Committed, PartitionItem};
 use tidemark_domain::sql::rows::Field;
-use tidemark_domain::update::Key;
+use tidemark_domain::update::{Item, Key};
 use tidemark_engine::memory::{End, Ending, ManualClock, MemoryState, MemoryWarehouse};
 use tidemark_engine::ports::{Clock as _, Execution, ExecutionStatus};
 
@@ -151,9 +151,11 @@ impl Eye {
         }
     }
 
+    /// Whether the dataset is retired, or back without its marks: whoever read it as retired may still let a partition go.
     fn retired(&self) -> bool {
         let head = Key { pk: "DATASET#orders".to_owned(), sk: "DEFINITION".to_owned() };
-        self.state.item(&head).and_then(|head| Some(head.get("mode")?.as_str()? == "retired")).unwrap_or(false)
+        let retired = |head: &Item| head.get("mode").and_then(|mode| mode.as_str()) == Some("retired");
+        self.state.item(&head).is_some_and(|head| retired(&head) || head.contains_key("owes_marks"))
     }
 
     fn hold_item(&self, seen: &mut Seen, partition: &str) {

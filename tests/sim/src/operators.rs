@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use jiff::SignedDuration;
+use tidemark_domain::apply::marks_are_made;
 use tidemark_domain::dataset::Mode;
 use tidemark_domain::definition::Definition;
 use tidemark_domain::id::{Epoch, PartitionId, PartitionName};
@@ -141,6 +142,10 @@ impl Night {
             let id = PartitionId { dataset: self.world.dataset(), partition: PartitionName::new(partition).unwrap() };
             let mark = writes::mark(&id, 0, self.world.clock.now());
             finish(self.world.state.write(&[mark], "")).unwrap();
+        }
+        if let Some(head) = self.world.head() {
+            let made = marks_are_made(&self.world.dataset(), &head.hash);
+            finish(self.world.state.write(&[made], "")).unwrap();
         }
         self.tell("all partitions are marked");
     }

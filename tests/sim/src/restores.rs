@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use tidemark_domain::update::{Item, Key};
 use tidemark_engine::memory::{self, End};
+use tidemark_engine::ports::Clock as _;
 
 use crate::night::Night;
 use crate::reached::Kind;
@@ -38,6 +39,7 @@ impl Night {
             Some(Backup::Table(items)) => {
                 self.tell("the state table is restored");
                 self.world.scene.reach(Kind::TableRestored);
+                self.world.forgotten_before = self.world.clock.id().to_string();
                 for key in self.world.partition_items().into_keys() {
                     match items.get(&key) {
                         Some(item) => self.world.state.put(key, item.clone()),

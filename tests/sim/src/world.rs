@@ -11,7 +11,7 @@ use bytes::Bytes;
 use jiff::civil::date;
 use jiff::{SignedDuration, Timestamp, ToSpan as _};
 use tidemark_domain::apply::{Hand, retire, store_catalog, store_head, store_version};
-use tidemark_domain::dataset::{Head, catalog_key};
+use tidemark_domain::dataset::{Head, Mode, catalog_key};
 use tidemark_domain::definition::{Definition, parse};
 use tidemark_domain::id::{DatasetName, DefinitionHash, Epoch, StackName};
 use tidemark_domain::job::{JOBS, Job};
@@ -101,6 +101,9 @@ pub struct World {
     pub restored: bool,
     /// Batches that a restore of the warehouse took away, though they had been told.
     pub lost: BTreeSet<String>,
+    /// An id of the moment when the state table was restored: of batches born before, items may know nothing any more, so that
+    /// one which another has followed is never told.
+    pub forgotten_before: String,
     /// What workers share.
     pub scene: Scene,
     /// Who watches.
@@ -129,6 +132,7 @@ impl World {
             events: VecDeque::new(),
             restored: false,
             lost: BTreeSet::new(),
+            forgotten_before: String::new(),
             scene,
             warm: Arc::default(),
             watched_state: WatchedState { state: state.clone(), eye: eye.clone(), flaw, heads: Arc::default() },
@@ -165,9 +169,11 @@ impl World {
         let hand = Hand { by: "sim", now: self.clock.now() };
         let read = self.state.item(&catalog_key()).and_then(|item| Some(item.get("catalog")?.as_str()?.to_owned()));
         let catalog = serde_json::to_string(&Catalog::of([definition])).unwrap();
+        let read_head = self.head();
+        let returns = read_head.as_ref().is_some_and(|head| head.mode == Mode::Retired);
         let updates = [
             store_version(definition, &definition.hash()),
-            store_head(definition, self.head().as_ref(), epoch, false, hand),
+            store_head(definition, read_head.as_ref(), epoch, returns, hand),
             store_catalog(read.as_deref(), &catalog),
         ];
         finish(self.state.write(&updates, &self.clock.id().to_string())).unwrap();
@@ -359,8 +365,8 @@ impl World {
         let rebuilt = self.announcer.events().into_iter().filter(|event| event.detail_type == "Partition Rebuilt");
         let told: BTreeSet<String> =
             rebuilt.filter_map(|event| Some(event.detail["batch"].as_str()?.to_owned())).collect();
-        let all_told =
-            batches.is_subset(&told) && told.iter().all(|batch| batches.contains(batch) || self.lost.contains(batch));
+        let untold = batches.difference(&told).all(|batch| *batch < self.forgotten_before);
+        let all_told = untold && told.difference(&batches).all(|batch| self.lost.contains(batch));
         ensure(all_told, || format!("told {told:?}, committed {batches:?}"))
     }
 
