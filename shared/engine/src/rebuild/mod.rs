@@ -136,7 +136,7 @@ impl Engine {
                 let written = self.write(&[writes::leave(id, item)]).await?;
                 Ok(matches!(written, Written::Applied { .. }).then_some(Answer::Done("left the index")))
             }
-            Decision::Take(take) => self.take(work, seen, item, *take).await,
+            Decision::Take(take) => Box::pin(self.take(work, seen, item, *take)).await,
         }
     }
 
