@@ -26,8 +26,8 @@ pub(crate) fn outcome(outcome: Outcome) -> &'static str {
 
 /// Who asked for a rebuild, and why: `by jane: late files`.
 pub(crate) fn asked(asked: &Asked) -> String {
-    let by = asked.by.as_ref().map(|by| format!("by {by}"));
-    by.into_iter().chain(asked.reason.clone()).collect::<Vec<_>>().join(": ")
+    let by = format!("by {}", asked.by.as_deref().unwrap_or("somebody"));
+    asked.reason.as_ref().map_or(by.clone(), |reason| format!("{by}: {reason}"))
 }
 
 /// What to do about a partition that is parked or held for `kind`, and the runbook's page on it.

@@ -36,7 +36,7 @@ pub struct Figures {
     pub source_rows: u64,
     /// |source rows - staged rows| of those batches, added up.
     pub variance_rows: u64,
-    /// Batches that somebody asked for.
+    /// Batches of forced replays.
     pub manual: u64,
     /// Late files that committed batches brought, within lookback.
     pub late_in_window: u64,
@@ -67,7 +67,8 @@ impl Figures {
             Outcome::Parked => self.parked += 1,
             Outcome::GivenUp => self.given_up += 1,
         }
-        self.manual += u64::from(story.forced);
+        // What sweep heals after a restore is forced too, and nobody asked for it.
+        self.manual += u64::from(story.forced && story.asked.is_some());
         if let (Some(source), Some(staged)) = (count("source_rows"), count("staged_rows")) {
             self.source_rows += source;
             self.variance_rows += source.abs_diff(staged);
@@ -135,11 +136,12 @@ mod tests {
             story(
                 &json!({ "counts": { "source_rows": 10, "staged_rows": 10, "late_in_window": 4, "late_outside_window": 1 } }),
             ),
-            story(&json!({ "forced": true, "counts": { "source_rows": 10, "staged_rows": 7 }, "swap_at": 40_000 })),
+            story(&json!({ "forced": true, "counts": { "source_rows": 10, "staged_rows": 7 }, "swap_at": 40_000,
+                "asked": { "generation": 1, "at": 0 } })),
             story(
                 &json!({ "outcome": "parked", "counts": { "source_rows": 5, "staged_rows": 6, "late_outside_window": 9 } }),
             ),
-            story(&json!({ "outcome": "given_up" })),
+            story(&json!({ "outcome": "given_up", "forced": true })),
             story(&json!({ "outcome": "unchanged" })),
             story(&json!({ "recovered_from": "after_commit", "failed_at": 70_000 })),
             story(&json!({ "recovered_from": "before_commit", "failed_at": 90_000, "swap_at": null })),

@@ -207,14 +207,13 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// The record of a mark; `None` where nothing was told. What is too long is cut.
-    pub fn of(generation: Generation, at: Timestamp, reason: Option<&str>, by: Option<&str>) -> Option<Self> {
+    /// The record of a mark. What is too long is cut.
+    pub fn of(generation: Generation, at: Timestamp, reason: Option<&str>, by: Option<&str>) -> Self {
         let told = |text: Option<&str>, bytes| {
             let text = text.map(str::trim).filter(|text| !text.is_empty())?;
             Some(text[..text.floor_char_boundary(bytes)].to_owned())
         };
-        let (reason, by) = (told(reason, REASON_BYTES), told(by, NAME_BYTES));
-        (reason.is_some() || by.is_some()).then_some(Self { generation, at, reason, by })
+        Self { generation, at, reason: told(reason, REASON_BYTES), by: told(by, NAME_BYTES) }
     }
 }
 

@@ -126,7 +126,7 @@ pub fn replay(id: &PartitionId, read: Option<Generation>, replay: &Replay, now: 
         changes.push(set_or_remove("accept", replay.accept.as_ref()));
     }
     let asked = Asked::of(generation, now, replay.reason.as_deref(), replay.by.as_deref());
-    changes.push(set_or_remove("asked", asked.as_ref()));
+    changes.push(set_or_remove("asked", Some(&asked)));
     changes.extend([Change::Remove("not_before"), Change::Remove("tries")]);
     update(id, vec![as_read], changes)
 }
