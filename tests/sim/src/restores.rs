@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use tidemark_domain::dataset::Mode;
 use tidemark_domain::update::{Item, Key};
 use tidemark_engine::memory::{self, End};
 use tidemark_engine::ports::Clock as _;
@@ -26,7 +27,8 @@ impl Night {
         }
         self.committed_at_backup = committed.len();
         match self.backup.take() {
-            None if self.restores => {
+            // A backup of the whole table has the head as it was: partitions let go while it was retired go with that.
+            None if self.restores && self.mode() != Some(Mode::Retired) && self.apply.is_none() => {
                 self.restores = false;
                 self.backup = Some(if self.chance.once_in(2) {
                     Backup::Table(self.world.partition_items())
