@@ -127,9 +127,8 @@ async fn an_hour_in_which_something_is_committed_is_booked_and_the_next_one_is_n
     }
 }
 
-/// The worker dies between its swap and its confirm, over a full hour: what it committed is booked once that is known.
-#[tokio::test]
-async fn what_a_worker_committed_that_died_over_the_full_hour_is_booked_all_the_same() {
+/// A second partition is marked, and it is ten seconds before the full hour at which it may be rebuilt.
+async fn marked_before_the_full_hour() -> World {
     let mut world = World::new(TOML).await;
     world.put("dt=2026-11-01/a.csv", "1\n").await;
     world.rest("").await;
@@ -139,9 +138,15 @@ async fn what_a_worker_committed_that_died_over_the_full_hour_is_booked_all_the_
     }
     world.put("dt=2026-11-02/a.csv", "1\n").await;
     world.mark().await;
-    // To ten seconds before the full hour.
     let next = 3_600 - world.clock.now().as_second() % 3_600;
     world.clock.advance(Duration::from_secs(u64::try_from(next + 3_600 - 10).unwrap()));
+    world
+}
+
+/// The worker dies between its swap and its confirm, over a full hour: what it committed is booked once that is known.
+#[tokio::test]
+async fn what_a_worker_committed_that_died_over_the_full_hour_is_booked_all_the_same() {
+    let mut world = marked_before_the_full_hour().await;
     let steps = {
         let plan = Plan::quiet();
         world.plan = plan.clone();
@@ -151,17 +156,7 @@ async fn what_a_worker_committed_that_died_over_the_full_hour_is_booked_all_the_
     let swap = steps.iter().rposition(|step| step.call == "warehouse.submit").unwrap();
     assert!(swap > 0, "{steps:?}");
     // Another world, in which it dies at that step, after its effect.
-    let mut world = World::new(TOML).await;
-    world.put("dt=2026-11-01/a.csv", "1\n").await;
-    world.rest("").await;
-    world.clock.advance(Duration::from_hours(25));
-    for _ in 0..3 {
-        sweep(&world).await;
-    }
-    world.put("dt=2026-11-02/a.csv", "1\n").await;
-    world.mark().await;
-    let next = 3_600 - world.clock.now().as_second() % 3_600;
-    world.clock.advance(Duration::from_secs(u64::try_from(next + 3_600 - 10).unwrap()));
+    let mut world = marked_before_the_full_hour().await;
     world.plan = Plan::at(steps[swap].number, Fault::DieAfter);
     assert_eq!(world.rebuild().await, Some(None), "it died");
     world.plan = Plan::quiet();
