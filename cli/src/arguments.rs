@@ -52,7 +52,7 @@ pub(crate) enum Command {
     /// Print each statement that a rebuild of a partition would run
     Sql(Sql),
     /// Make Tidemark's schemas, tables and procedures in Redshift, where they aren't there yet
-    Init,
+    Init(Init),
     /// Put a datasets.toml in force, after showing what changes
     Apply(Apply),
     /// Have partitions rebuilt
@@ -105,6 +105,16 @@ pub(crate) struct Sql {
     /// Which partition of which dataset; the dataset may be left out where the file has just one
     #[arg(value_names = ["DATASET", "PARTITION"], num_args = 1..=2, required = true)]
     pub(crate) of: Vec<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Init {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

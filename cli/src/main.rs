@@ -60,7 +60,7 @@ fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         Command::Validate(arguments) => validate::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
         Command::Sql(arguments) => sql::run(arguments),
-        Command::Init => wait_for(init::run()),
+        Command::Init(arguments) => wait_for(init::run(arguments)),
         Command::Apply(arguments) => wait_for(apply::run(arguments)),
         Command::Replay(arguments) => wait_for(replay::run(arguments)),
         Command::Backfill(arguments) => wait_for(backfill::run(arguments)),

@@ -14,6 +14,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
+use serde_json::json;
 use tidemark_domain::lateness::Month;
 
 use crate::cloud::{Cloud, unavailable};
@@ -42,6 +43,9 @@ pub(crate) struct Report {
     /// Read arrivals from the inventories in the control bucket instead of the ledger in Redshift
     #[arg(long)]
     pub(crate) offline: bool,
+    /// Print JSON: the file, how many datasets it tells of, its bytes
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Writes it.
@@ -55,6 +59,11 @@ pub(crate) async fn run(arguments: &Report) -> Result<Outcome, Failure> {
     let page = page::render(&data::all(&cloud.config.stack, &view, &datasets));
     let file = arguments.out.display();
     fs::write(&arguments.out, &page).map_err(|error| Failure::Refused(format!("can't write {file}: {error}")))?;
-    console::print(&format!("{file}: {} datasets, {} KB\n", datasets.len(), page.len() / 1_000))?;
+    if arguments.json {
+        let told = json!({ "file": file.to_string(), "datasets": datasets.len(), "bytes": page.len() });
+        console::print_json(&told)?;
+    } else {
+        console::print(&format!("{file}: {} datasets, {} KB\n", datasets.len(), page.len() / 1_000))?;
+    }
     Ok(Outcome::Done)
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use jiff::Timestamp;
+use serde_json::{Value, json};
 use tidemark_domain::definition::{Checks, Definition};
 use tidemark_domain::id::{BatchId, Digest, Epoch, Fence, Generation, PartitionName, StackName};
 use tidemark_domain::partition_value::Partition;
@@ -30,7 +31,12 @@ const HEADER: &str = "\
 pub(crate) fn run(arguments: &Sql) -> Result<Outcome, Failure> {
     let definitions = file::definitions(&arguments.file, &Checks::default())?;
     let (definition, partition) = choose(&definitions, &arguments.of)?;
-    console::print(&script(definition, &partition).map_err(|error| Failure::Refused(error.to_string()))?)?;
+    let steps = steps(definition, &partition).map_err(|error| Failure::Refused(error.to_string()))?;
+    if arguments.json {
+        console::print_json(&document(definition, &partition, &steps))?;
+    } else {
+        console::print(&script(definition, &partition, &steps))?;
+    }
     Ok(Outcome::Done)
 }
 
@@ -54,11 +60,14 @@ fn choose<'d>(definitions: &'d [Definition], of: &[String]) -> Result<(&'d Defin
     Ok((definition, partition))
 }
 
-fn script(definition: &Definition, partition: &Partition) -> Result<String, SqlError> {
+/// The phase, what it is for, and what is sent.
+type Step = (&'static str, &'static str, Batch);
+
+fn steps(definition: &Definition, partition: &Partition) -> Result<Vec<Step>, SqlError> {
     let hash = definition.hash();
     // Both are valid by their letters.
     let (Ok(stack), Ok(batch)) = (StackName::new("STACK"), BATCH.parse()) else {
-        return Ok(String::new());
+        return Ok(Vec::new());
     };
     let request = Request {
         definition,
@@ -87,7 +96,7 @@ fn script(definition: &Definition, partition: &Partition) -> Result<String, SqlE
         staged_at: Timestamp::UNIX_EPOCH,
         ..Verified::default()
     };
-    let steps = [
+    Ok(vec![
         ("fencing", "only after a batch whose swap may still land: shuts it out", rebuild::fence(&request)?),
         ("fencing", "then looks which batch landed last", lookup::look(&request)?),
         ("staging", "fills the staging table and counts", rebuild::stage(&request, Some(&source))?.batch),
@@ -98,12 +107,27 @@ fn script(definition: &Definition, partition: &Partition) -> Result<String, SqlE
         ("swapping", "only if that didn't end well: whether it landed", lookup::ledger_row(&request)?),
         ("swapping", "only if it waited in vain: for whom", lookup::blockers(&request, 0)?),
         ("swapping", "at last", lookup::drop_staging(&request)?),
-    ];
-    let mut text = format!("{FAINT}-- {} of {}, definition {hash}\n{HEADER}{PLAIN}", partition.name, definition.name);
-    for (phase, what, batch) in &steps {
+    ])
+}
+
+fn document(definition: &Definition, partition: &Partition, steps: &[Step]) -> Value {
+    let transaction =
+        |(phase, what, batch): &Step| json!({ "phase": phase, "what": what, "statements": batch.statements() });
+    json!({
+        "dataset": definition.name,
+        "partition": partition.name,
+        "definition": definition.hash(),
+        "transactions": steps.iter().map(transaction).collect::<Vec<_>>(),
+    })
+}
+
+fn script(definition: &Definition, partition: &Partition, steps: &[Step]) -> String {
+    let (name, hash) = (&definition.name, definition.hash());
+    let mut text = format!("{FAINT}-- {} of {name}, definition {hash}\n{HEADER}{PLAIN}", partition.name);
+    for (phase, what, batch) in steps {
         write_batch(&mut text, phase, what, batch);
     }
-    Ok(text)
+    text
 }
 
 fn write_batch(text: &mut String, phase: &str, what: &str, batch: &Batch) {

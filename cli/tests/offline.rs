@@ -233,6 +233,15 @@ fn the_sql_of_a_rebuild_is_printed() {
     let delete = "out: DELETE FROM \"sales\".\"orders\" WHERE \"dt\" = DATE '2026-11-01';";
     assert!(printed.lines().any(|line| line == delete), "{printed}");
     assert_eq!(folder.told(&["sql", "datasets.toml", "dt=2026-11-01"]), printed, "the only dataset needn't be named");
+    let document = folder.run(&["sql", "datasets.toml", "dt=2026-11-01", "--json"]).stdout;
+    let document: serde_json::Value = serde_json::from_slice(&document).unwrap();
+    let transactions = document["transactions"].as_array().unwrap();
+    assert_eq!(transactions.len(), headings.len() - 4);
+    let statements = transactions.iter().flat_map(|transaction| transaction["statements"].as_array().unwrap());
+    let told = format!("{};", statements.map(|sql| sql.as_str().unwrap()).collect::<Vec<_>>().join(";\n"));
+    let lines: Vec<String> = told.lines().map(|line| format!("out: {line}")).collect();
+    let printed = printed.lines().skip(1).filter(|line| !line.starts_with("out: -- ") && *line != "out: ");
+    assert_eq!(printed.collect::<Vec<_>>(), lines, "the same statements");
 }
 
 #[test]

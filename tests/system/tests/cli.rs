@@ -28,6 +28,8 @@ async fn init_prepares_redshift_once_and_apply_needs_it() -> Result<()> {
     assert!(early.out.contains("run `tidemark init`"), "{early:?}");
     assert!(world.tidemark_well(&["init"]).await?.out.ends_with(": made\n"));
     assert!(world.tidemark_well(&["init"]).await?.out.ends_with(": found, nothing changed\n"));
+    let told = json(&world.tidemark_well(&["init", "--json"]).await?)?;
+    assert_eq!((&told["did"], &told["from"]), (&"unchanged".into(), &Value::Null), "{told}");
     Ok(())
 }
 
@@ -259,6 +261,8 @@ async fn lateness_figures_of_a_month_and_report_tell_of_the_same_files() -> Resu
     let page = world.definitions.with_extension("html");
     let told = world.tidemark_well(&["report", "--out", &page.display().to_string()]).await?;
     assert!(told.out.contains(": 2 datasets, "), "{told:?}");
+    let told = json(&world.tidemark_well(&["report", "--json", "--out", &page.display().to_string()]).await?)?;
+    assert_eq!((&told["datasets"], told["bytes"].as_u64()), (&2.into(), Some(std::fs::metadata(&page)?.len())));
     let page = std::fs::read_to_string(page)?;
     let data = page.split("id=\"data\">").nth(1).and_then(|rest| rest.split("</script>").next()).context("no data")?;
     let data: Value = serde_json::from_str(data)?;
