@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::id::{BatchId, DatasetName};
-use crate::partition::millis;
+use crate::partition::{is_zero, millis};
 use crate::update::{Change, Item, Key, Update};
 
 /// The key that all cursors share.
@@ -123,11 +123,6 @@ pub struct Loading {
     pub batches: u64,
     /// How many files.
     pub files: u64,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(n: &u64) -> bool {
-    *n == 0
 }
 
 impl Cursor {

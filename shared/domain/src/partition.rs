@@ -118,7 +118,8 @@ pub struct PartitionItem {
     pub parked_since: Option<Timestamp>,
 }
 
-fn is_zero<N: Default + PartialEq>(n: &N) -> bool {
+/// For serde: a count of nothing is left out of what is stored.
+pub(crate) fn is_zero<N: Default + PartialEq>(n: &N) -> bool {
     *n == N::default()
 }
 

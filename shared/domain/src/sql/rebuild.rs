@@ -17,6 +17,7 @@ use super::identifier::{self, PerTarget, per_target};
 use super::{Batch, SqlError, SubStatement, copy, count, literal, upsert};
 use crate::definition::{Definition, SqlType, WriteMode};
 use crate::id::{BatchId, DefinitionHash, Digest, Epoch, Fence, Generation, StackName};
+use crate::partition::is_zero;
 use crate::partition_value::Partition;
 use crate::verify::SourceCounts;
 
@@ -105,11 +106,6 @@ pub struct Verified {
     /// Of them, those that no batch of ours wrote.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub foreign_rows: u64,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(n: &u64) -> bool {
-    *n == 0
 }
 
 /// The statements that stage, and where their results are.

@@ -192,9 +192,7 @@ impl Engine {
         };
         Ok(Some(worker.run().await))
     }
-}
 
-impl Engine {
     /// Tells of a batch that isn't gone on with. Told after it was written, unlike other ends: a lock that is busy would have
     /// it told again and again.
     async fn tell_given_up(&self, id: &PartitionId, batch: &Batch, found: Option<FailureState>) {
