@@ -443,6 +443,12 @@ impl PartitionItem {
         self.batch.is_none() && !self.unresolved && self.built >= self.marked
     }
 
+    /// Whether it is to be worked on, and wake will see to that. One that has work to do and isn't in the index *due* isn't: its
+    /// dataset let it go while it was retired.
+    pub fn on_its_way(&self) -> bool {
+        self.due_at.is_some() && !self.at_rest() && !self.rests_parked()
+    }
+
     /// Whether the next batch rebuilds for real, whatever the digest says.
     pub fn is_forced(&self) -> bool {
         self.forced.is_some_and(|forced| forced > self.built)

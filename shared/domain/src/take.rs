@@ -136,7 +136,8 @@ pub fn decide(view: &View<'_>, id: BatchId) -> Decision {
     let submitted = item.batch.as_ref().is_some_and(|batch| batch.statement.is_some());
     let (permission, definition, probe) = match (head.mode, view.definition) {
         (Mode::Retired, _) | (_, None) => {
-            if !submitted && !item.unresolved {
+            // A swap that was seen to fail may have had a first request that is on its way.
+            if !submitted && !item.swap_may_be_out() {
                 return if item.due_at.is_some() { Decision::Leave } else { Decision::Nothing(Reason::Built) };
             }
             (Permission::Retire, None, false)

@@ -10,8 +10,10 @@ use crate::ports::Written;
 /// Jobs read at once.
 const AT_ONCE: usize = 500;
 
-/// Makes a job of these partitions: their lines first, the item last, so that a crash leaves nothing that would be advanced.
+/// Makes a job of these partitions, one at least: their lines first, the item last, so that a crash leaves nothing that would be
+/// advanced.
 pub async fn make(ports: &Ports, control_bucket: &str, job: &Job, lines: &[Line]) -> Result<(), Error> {
+    debug_assert!(!lines.is_empty(), "a job of nothing would never end");
     for (n, part) in lines.chunks(PART_LINES).enumerate() {
         let key = job.part_key((n * PART_LINES) as u64);
         ports.objects.put(control_bucket, &key, Bytes::from(to_lines(part))).await?;

@@ -21,12 +21,15 @@ pub struct Glance {
 
 /// Whether the partition is to be marked for what was seen of it. `item` was read before the listing.
 ///
-/// - On its way already: no. What is committed: no.
+/// - On its way already: no. What is committed: no. Neither on its way nor at rest: yes, whatever is there.
 /// - Parked: only if something else is there than what it was parked for, so that nobody is paged twice for the same thing.
 ///   If that is what was committed last, the mark brings it back to rest.
 /// - Parked before a listing was whole (a file that doesn't fit the definition): only if a file came since.
 pub fn is_news(item: Option<&PartitionItem>, seen: &Glance) -> bool {
     let Some(item) = item else { return seen.objects > 0 };
+    if item.on_its_way() {
+        return false;
+    }
     if item.rests_parked() {
         let parked = item.parked.as_ref().and_then(|parked| parked.digest.as_ref());
         return match parked {
@@ -34,10 +37,7 @@ pub fn is_news(item: Option<&PartitionItem>, seen: &Glance) -> bool {
             None => seen.newest.is_some_and(|newest| item.parked_since.is_none_or(|since| newest > since)),
         };
     }
-    if !item.at_rest() {
-        return false;
-    }
-    item.last.as_ref().map_or(seen.objects > 0, |last| last.digest != seen.digest)
+    !item.at_rest() || item.last.as_ref().map_or(seen.objects > 0, |last| last.digest != seen.digest)
 }
 
 /// Whether an event was missed: a file came since the round before this one began, which is `since`, long enough before this one,
@@ -102,10 +102,18 @@ mod tests {
 
     #[test]
     fn what_is_on_its_way_is_no_news() {
-        let dirty = item(&json!({ "marked": 4, "last": last("a") }));
-        assert!(!is_news(Some(&dirty), &glance("b", 1, 0)));
-        let unresolved = item(&json!({ "unresolved": true, "last": last("a") }));
-        assert!(!is_news(Some(&unresolved), &glance("b", 1, 0)));
+        let due = json!({ "work": "orders", "due_at": 0, "dirty_since": 0, "last": last("a") });
+        for fields in [json!({ "marked": 4 }), json!({ "unresolved": true })] {
+            let mut dirty = due.clone();
+            dirty.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+            assert!(!is_news(Some(&item(&dirty)), &glance("b", 1, 0)));
+        }
+    }
+
+    #[test]
+    fn what_has_work_to_do_and_is_in_no_index_is_news() {
+        let let_go = item(&json!({ "marked": 4, "last": last("a") }));
+        assert!(is_news(Some(&let_go), &glance("a", 1, 0)), "nobody else would find it");
     }
 
     #[test]

@@ -392,6 +392,11 @@ fn retired_leaves_the_index_once_no_swap_can_be_out() {
     assert_eq!((take.batch.id, take.permission), (batch.id, Permission::Retire));
     assert!(take.permission.allows(Phase::Fencing) && !take.permission.allows(Phase::Swapping));
 
+    // Its statement was seen to fail, yet a first copy of the request may be on its way: it ends unresolved, then it is fenced off.
+    world.record(&world.taken().batch.next_try());
+    let take = world.take(101);
+    assert_eq!((take.batch.phase, take.permission), (Phase::Swapping, Permission::Retire));
+
     let mut resting = World::marked(0);
     resting.head.mode = Mode::Retired;
     assert_eq!(resting.decide(1), Decision::Leave);

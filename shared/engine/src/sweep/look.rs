@@ -155,9 +155,8 @@ impl Engine {
         Round { now, since }: Round,
     ) -> Result<Vec<News>, Error> {
         let looks = stream::iter(chunk).map(async |(name, item)| {
-            let on_its_way = item.as_ref().is_some_and(|item| !item.at_rest() && !item.rests_parked());
             let Ok(partition) = definition.partition(name) else { return Ok::<_, Error>(None) };
-            if on_its_way {
+            if item.as_ref().is_some_and(PartitionItem::on_its_way) {
                 return Ok(None);
             }
             let spellings = in_s3.get(name).map(Vec::as_slice).unwrap_or_default();

@@ -37,6 +37,9 @@ impl Engine {
         }
         let waiting = self.waiting_in_jobs(&definition.name).await?;
         lines.retain(|line| !waiting.contains(&line.partition));
+        if lines.is_empty() {
+            return Ok(());
+        }
         if before + lines.len() as u64 <= MARKED_AT_ONCE as u64 {
             return self.mark_lines(definition, &lines, None).await;
         }

@@ -158,6 +158,24 @@ async fn a_retired_dataset_with_a_swap_nobody_saw_is_fenced_before_it_leaves() {
     assert!(world.rows().is_empty(), "I1: it can't land any more");
 }
 
+/// Found by sim's night 14122: the first copy of its request, which its worker had given up, arrived nine hours later.
+#[tokio::test]
+async fn a_retired_dataset_whose_swap_failed_once_is_fenced_before_it_leaves() {
+    let mut world = World::new(TOML).await;
+    world.put("dt=2026-11-01/a.csv", "1\n").await;
+    world.warehouse.end_next("/swap", End::Fail("The connection attempt failed.".to_owned()));
+    while world.submitted("/swap") == 0 {
+        world.rounds(1).await;
+    }
+    let batch = world.item(DAY).batch.unwrap();
+    assert_eq!((batch.attempt, batch.statement), (2, None));
+    world.set_head(&[("mode", "retired".into())]);
+    world.rounds(30).await;
+    assert_eq!((world.submitted("/swap"), world.submitted("/fence")), (1, 1));
+    assert_eq!(world.due().await, [""; 0]);
+    assert!(!world.item(DAY).unresolved && world.item(DAY).batch.is_none());
+}
+
 #[tokio::test]
 async fn a_definition_changed_before_the_swap_begins_anew() {
     let mut world = in_flight("/stage").await;
