@@ -13,8 +13,10 @@ use crate::verify::{GuardKind, Verdict};
 
 /// The longest back-off of a hold.
 const LONGEST_HOLD: SignedDuration = SignedDuration::from_mins(15);
-/// Holds in a row for an outage, or for contention, before people are told.
+/// Holds in a row for an outage, for contention or for an epoch that is over, before people are told.
 const ALARM_AFTER_HOLDS: u32 = 5;
+/// What is to be done where the guard row stays ahead of the head.
+const APPLY_AGAIN: &str = "An apply goes on, or one died, or the state table was restored: `tidemark apply` it again.";
 /// The longest message kept in a parked item, in bytes.
 const MESSAGE_AT_MOST: usize = 1400;
 
@@ -52,7 +54,10 @@ pub enum Settlement {
 /// `jitter` is a random part below one, in thousandths, so that those who failed together don't come back together.
 pub fn failure(item: &PartitionItem, kind: FailureKind, message: &str, now: Timestamp, jitter: u32) -> Settlement {
     let held = holds_in_a_row(item, kind.name());
-    let message = told(message);
+    let message = match kind {
+        FailureKind::EpochOver => told(&format!("{message}\n{APPLY_AGAIN}")),
+        _ => told(message),
+    };
     let hold = |until: Timestamp, keep: bool, alert: bool| Settlement::Hold {
         kind: kind.name().to_owned(),
         until,
@@ -72,7 +77,7 @@ pub fn failure(item: &PartitionItem, kind: FailureKind, message: &str, now: Time
         FailureKind::SourceChanged | FailureKind::EpochOver => {
             // Shortly; ever longer where it goes on so, since each time costs Redshift a statement.
             let pause = SignedDuration::from_secs(5).saturating_mul(1 << held.min(5));
-            hold(now + spread(pause, jitter), false, false)
+            hold(now + spread(pause, jitter), false, kind == FailureKind::EpochOver && held >= ALARM_AFTER_HOLDS)
         }
         FailureKind::TooSlow if held == 0 => hold(now + spread(SignedDuration::from_secs(30), jitter), false, true),
         FailureKind::TooSlow

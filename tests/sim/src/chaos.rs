@@ -157,6 +157,11 @@ impl Scene {
         (what, effect)
     }
 
+    /// What is on its way never arrives.
+    pub(crate) fn drop_late(&self) {
+        self.lock().late.clear();
+    }
+
     /// A worker took a partition.
     pub(crate) fn taken(&self, partition: &str, worker: &str) {
         self.lock().takers.insert(partition.to_owned(), worker.to_owned());

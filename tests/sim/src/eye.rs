@@ -136,13 +136,14 @@ impl Eye {
         }
     }
 
-    /// Something was restored: what was committed is what is there, and items may say otherwise.
+    /// Something was restored: what was committed is what is there, items may say otherwise, and nothing runs.
     pub fn restored(&self) {
         let mut seen = self.lock();
         let rows = self.warehouse.ledger();
         seen.rows = rows.len();
         seen.target = self.warehouse.rows(&self.target);
         seen.forced.clear();
+        seen.sent.clear();
         let mut differ: BTreeSet<String> = seen.ledger.keys().chain(seen.items.keys()).cloned().collect();
         seen.differ.append(&mut differ);
         seen.ledger.clear();

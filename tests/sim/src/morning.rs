@@ -31,12 +31,6 @@ impl Night {
             self.world.warehouse.end(&running.id, &End::Run);
         }
         self.world.warehouse.forget_ends();
-        if self.world.restored
-            && let Some(head) = self.world.head()
-        {
-            // What a restored warehouse asks for whose guard row is of an epoch before: apply again.
-            self.world.own(head.epoch);
-        }
         match self.mode() {
             Some(Mode::Paused) => self.world.set_head(&[("mode", "active".into())]),
             Some(Mode::Retired) => {

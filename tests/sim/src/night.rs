@@ -19,6 +19,8 @@ use crate::world::{World, definition, finish};
 
 /// Nothing is on the wire for longer.
 const ON_THE_WIRE: u64 = 60;
+/// AWS takes a request for so long after it was signed, and no invocation lasts longer, in seconds.
+pub(crate) const SIGNED: u64 = 15 * 60;
 /// A lease is over after so long, in seconds; a load window; a token; what the Data API knows of an execution.
 pub(crate) const LEASE: u64 = 150;
 pub(crate) const WINDOW: u64 = 2_000;
@@ -33,7 +35,7 @@ const WIDE_EVERY: u64 = 50;
 const WIDE_AT: u64 = 7;
 
 /// In one night of so many something is restored.
-const RESTORES: usize = 3;
+const RESTORES: usize = 2;
 
 /// Kinds of nights, as often as they come.
 const KINDS: [Kind; 7] = [Kind::Mixed, Kind::Mixed, Kind::Slow, Kind::Ambush, Kind::Ambush, Kind::Echo, Kind::Crowd];
@@ -129,7 +131,7 @@ impl Night {
     }
 
     fn act_quickly(&mut self) {
-        match self.chance.below(74) {
+        match self.chance.below(76) {
             0..=5 => self.change(),
             6..=9 => self.begin_mark(),
             10..=19 => {
@@ -151,8 +153,8 @@ impl Night {
             63 => self.pause(),
             64 => self.retire(),
             65 => self.backfill(),
-            66 => self.restore(),
-            67 => self.lose_events(),
+            66..=68 => self.restore(),
+            69 => self.lose_events(),
             _ => self.double(),
         }
     }
@@ -184,6 +186,7 @@ impl Night {
             5..=6 => {
                 self.begin_rebuild();
             }
+            7..=8 => self.overlook(),
             _ => {
                 // Two of them, a step at a time: what one has read is old before it writes.
                 for _ in 0..20 {
@@ -195,6 +198,19 @@ impl Night {
             }
         }
         true
+    }
+
+    /// Somebody reads, another goes on, and what the first has read is old when it writes.
+    fn overlook(&mut self) {
+        let partition = self.partition();
+        self.send_by_hand(&partition);
+        self.wait(31);
+        if self.begin_rebuild() && self.invocations.len() > 1 {
+            let newest = self.invocations.len() - 1;
+            self.poll_one(newest, 2);
+            let (other, steps) = (self.chance.below(newest), 1 + self.chance.below(8));
+            self.poll_one(other, steps);
+        }
     }
 
     /// Whether there are hundreds of partitions.

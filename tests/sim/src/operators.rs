@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::SignedDuration;
 use tidemark_domain::apply::marks_are_made;
-use tidemark_domain::dataset::Mode;
+use tidemark_domain::dataset::{Head, Mode};
 use tidemark_domain::definition::Definition;
 use tidemark_domain::id::{Epoch, PartitionId, PartitionName};
 use tidemark_domain::job::{self, Job, Line};
@@ -122,10 +122,25 @@ impl Night {
     pub(crate) fn begin_apply(&mut self, raised: bool) {
         let width = 12 + u32::try_from(self.chance.below(3)).unwrap();
         let scope = *self.chance.of(&["table", "partition"]);
-        let epoch = self.world.head().map_or(Epoch(1), |head| head.epoch);
-        let epoch = if raised { epoch.next() } else { epoch };
+        let epoch = if raised { self.world.epoch.next() } else { self.world.epoch };
         self.apply = Some(Apply { definition: definition(width, scope), epoch, raised, stage: 0 });
         self.apply();
+    }
+
+    /// What is in the file is applied again: head and guard row are brought to the newest epoch, and the definition back into force
+    /// where another is.
+    pub(crate) fn apply_again(&mut self) {
+        let (definition, epoch) = (self.world.definition.clone(), self.world.epoch);
+        let head = self.world.head();
+        let as_it_was =
+            |head: &Head| head.hash == definition.hash() && head.epoch == epoch && head.mode != Mode::Retired;
+        if head.as_ref().is_some_and(as_it_was) {
+            self.apply = None;
+            self.world.own(epoch);
+        } else {
+            self.apply = Some(Apply { definition, epoch, raised: true, stage: 0 });
+            self.apply();
+        }
     }
 
     fn put_in_force(&mut self, apply: &Apply) {

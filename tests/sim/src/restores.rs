@@ -1,18 +1,17 @@
-//! Restores: the state table goes back to a backup, or the warehouse to a snapshot, while everything goes on.
+//! Restores: the state table goes back to a backup, or the warehouse to a snapshot, as an operator does it: nothing of Tidemark runs
+//! meanwhile, and what was sent before is over.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use tidemark_domain::dataset::Mode;
 use tidemark_domain::update::{Item, Key};
 use tidemark_engine::memory::{self, End};
-use tidemark_engine::ports::Clock as _;
 
-use crate::night::Night;
+use crate::night::{Night, SIGNED};
 use crate::reached::Kind;
 
 /// What can be gone back to.
 pub(crate) enum Backup {
-    /// The partition items.
+    /// The whole state table.
     Table(BTreeMap<Key, Item>),
     /// Everything that was committed in Redshift.
     Warehouse(memory::Backup),
@@ -27,11 +26,11 @@ impl Night {
         }
         self.committed_at_backup = committed.len();
         match self.backup.take() {
-            // A backup of the whole table has the head as it was: partitions let go while it was retired go with that.
-            None if self.restores && self.mode() != Some(Mode::Retired) && self.apply.is_none() => {
+            // Between an apply's head and its marks the head says that it owes them; here it doesn't.
+            None if self.restores && self.apply.is_none() => {
                 self.restores = false;
                 self.backup = Some(if self.chance.once_in(2) {
-                    Backup::Table(self.world.partition_items())
+                    Backup::Table(self.world.state.items())
                 } else {
                     Backup::Warehouse(self.world.warehouse.backup())
                 });
@@ -39,34 +38,48 @@ impl Night {
             }
             None => {}
             Some(Backup::Table(items)) => {
+                self.stop(&End::Run);
                 self.tell("the state table is restored");
                 self.world.scene.reach(Kind::TableRestored);
-                self.world.forgotten_before = self.world.clock.id().to_string();
-                for key in self.world.partition_items().into_keys() {
-                    match items.get(&key) {
-                        Some(item) => self.world.state.put(key, item.clone()),
-                        None => self.world.state.remove(&key),
+                self.world.forget_untold();
+                for key in self.world.state.items().into_keys() {
+                    if !items.contains_key(&key) {
+                        self.world.state.remove(&key);
                     }
                 }
-                self.restored();
+                items.into_iter().for_each(|(key, item)| self.world.state.put(key, item));
+                self.start();
             }
             Some(Backup::Warehouse(snapshot)) => {
-                self.tell("the warehouse is restored, what runs there is over");
+                self.stop(&End::Fail("The connection attempt failed.".to_owned()));
+                self.tell("the warehouse is restored");
                 self.world.scene.reach(Kind::WarehouseRestored);
-                for running in self.world.warehouse.running() {
-                    let over = End::Fail("The connection attempt failed.".to_owned());
-                    self.world.warehouse.end(&running.id, &over);
-                }
+                let committed = self.world.committed();
                 self.world.warehouse.restore(&snapshot);
-                let lost: Vec<String> = committed.difference(&self.world.committed()).cloned().collect();
+                let lost: BTreeSet<String> = committed.difference(&self.world.committed()).cloned().collect();
                 self.world.lost.extend(lost);
-                self.restored();
+                self.start();
             }
         }
     }
 
-    fn restored(&mut self) {
+    /// The functions are stopped: invocations come to their end, what was signed before is taken no more, what runs ends so.
+    fn stop(&mut self, end: &End) {
+        self.tell("the functions are stopped");
+        self.abandon();
+        self.world.scene.drop_late();
+        self.wait(SIGNED);
+        for running in self.world.warehouse.running() {
+            self.world.warehouse.end(&running.id, end);
+        }
+        self.world.eye.look();
+    }
+
+    /// They run again, and the definition is applied.
+    fn start(&mut self) {
         self.world.restored = true;
         self.world.eye.restored();
+        self.tell("the functions run again");
+        self.apply_again();
     }
 }

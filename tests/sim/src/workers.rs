@@ -152,6 +152,14 @@ impl Night {
         }
     }
 
+    /// All invocations are ended where they stand.
+    pub(crate) fn abandon(&mut self) {
+        for invocation in std::mem::take(&mut self.invocations) {
+            self.world.events.extend(invocation.events);
+            self.tell(format!("{} is ended", invocation.worker.name));
+        }
+    }
+
     fn ended(&mut self, name: &str, ended: Ended) {
         match ended {
             Ended::Rebuild(delivery, answer) => {

@@ -18,7 +18,7 @@ use tidemark_domain::job::{JOBS, Job};
 use tidemark_domain::partition::PartitionItem;
 use tidemark_domain::route::Catalog;
 use tidemark_domain::sql::rebuild::CopyRole;
-use tidemark_domain::update::{Item, Key};
+use tidemark_domain::update::Item;
 use tidemark_engine::definitions::Definitions;
 use tidemark_engine::inventory::Parts;
 use tidemark_engine::memory::{
@@ -101,9 +101,11 @@ pub struct World {
     pub restored: bool,
     /// Batches that a restore of the warehouse took away, though they had been told.
     pub lost: BTreeSet<String>,
-    /// An id of the moment when the state table was restored: of batches born before, items may know nothing any more, so that
-    /// one which another has followed is never told.
-    pub forgotten_before: String,
+    /// Batches that were committed and not told when the state table was restored: items may know nothing of them any more, so
+    /// that one which another has followed is never told.
+    forgotten: BTreeSet<String>,
+    /// The newest epoch that the guard row ever had.
+    pub epoch: Epoch,
     /// What workers share.
     pub scene: Scene,
     /// Who watches.
@@ -124,7 +126,7 @@ impl World {
         let scene = Scene::default();
         let eye = Eye::new(&clock, &state, &warehouse, &definition.target, &scene, partitions <= 8);
         let first = date(2026, 1, 1);
-        let world = Self {
+        let mut world = Self {
             queue: MemoryQueue::new(clock.clone(), Duration::from_secs(30), Duration::from_mins(5)),
             announcer: MemoryAnnouncer::default(),
             definitions: BTreeMap::from([(definition.hash(), definition.clone())]),
@@ -132,7 +134,8 @@ impl World {
             events: VecDeque::new(),
             restored: false,
             lost: BTreeSet::new(),
-            forgotten_before: String::new(),
+            forgotten: BTreeSet::new(),
+            epoch: Epoch(1),
             scene,
             warm: Arc::default(),
             watched_state: WatchedState { state: state.clone(), eye: eye.clone(), flaw, heads: Arc::default() },
@@ -155,7 +158,8 @@ impl World {
     }
 
     /// Writes the guard row.
-    pub fn own(&self, epoch: Epoch) {
+    pub fn own(&mut self, epoch: Epoch) {
+        self.epoch = self.epoch.max(epoch);
         self.warehouse.prepare(&self.definition.target, &stack(), &self.definition.name, epoch).unwrap();
     }
 
@@ -265,11 +269,6 @@ impl World {
             .collect()
     }
 
-    /// The same as they are stored, as a backup of the state table has them.
-    pub(crate) fn partition_items(&self) -> BTreeMap<Key, Item> {
-        self.state.items().into_iter().filter(|(key, _)| key.sk.starts_with("PARTITION#")).collect()
-    }
-
     /// Jobs that have still something to mark.
     pub fn open_jobs(&self) -> usize {
         let jobs = self.state.items().into_iter().filter(|(key, _)| key.pk == JOBS);
@@ -356,16 +355,26 @@ impl World {
         ensure(named == there, || format!("{partition}: the inventory names {named:?}, there are {there:?}"))
     }
 
+    /// The batches that were told as rebuilt.
+    fn told(&self) -> BTreeSet<String> {
+        let rebuilt = self.announcer.events().into_iter().filter(|event| event.detail_type == "Partition Rebuilt");
+        rebuilt.filter_map(|event| Some(event.detail["batch"].as_str()?.to_owned())).collect()
+    }
+
+    /// What isn't told by now may never be.
+    pub(crate) fn forget_untold(&mut self) {
+        let untold: Vec<String> = self.committed().difference(&self.told()).cloned().collect();
+        self.forgotten.extend(untold);
+    }
+
     /// Each committed batch was told, and no other.
     fn check_told(&self, ledger: &[crate::eye::Row]) -> Result<(), String> {
         let batches = self.committed();
         ensure(batches.len() == ledger.len(), || "I5: a batch is in the ledger twice".to_owned())?;
         let counted = ledger.iter().all(|row| number(row, "staged_rows") == number(row, "inserted_rows"));
         ensure(counted, || "I5: counts in the ledger differ".to_owned())?;
-        let rebuilt = self.announcer.events().into_iter().filter(|event| event.detail_type == "Partition Rebuilt");
-        let told: BTreeSet<String> =
-            rebuilt.filter_map(|event| Some(event.detail["batch"].as_str()?.to_owned())).collect();
-        let untold = batches.difference(&told).all(|batch| *batch < self.forgotten_before);
+        let told = self.told();
+        let untold = batches.difference(&told).all(|batch| self.forgotten.contains(batch));
         let all_told = untold && told.difference(&batches).all(|batch| self.lost.contains(batch));
         ensure(all_told, || format!("told {told:?}, committed {batches:?}"))
     }

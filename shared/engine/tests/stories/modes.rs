@@ -220,14 +220,17 @@ async fn a_raised_epoch_ends_what_is_in_flight_and_shuts_its_swap_out() {
 }
 
 #[tokio::test]
-async fn an_epoch_that_apply_has_raised_in_the_guard_row_alone_is_waited_for_ever_longer() {
+async fn an_epoch_that_apply_has_raised_in_the_guard_row_alone_is_waited_for_ever_longer_and_people_are_told() {
     let mut world = World::new(TOML).await;
     world.put("dt=2026-11-01/a.csv", "1\n").await;
     world.warehouse.prepare(&world.definition.target, &stack(), &world.definition.name, Epoch(2)).unwrap();
     world.rounds(120).await;
     let asked = world.submitted("/stage") + world.submitted("/swap") + world.submitted("/fence");
     assert!(asked < 30, "an hour under an old epoch cost {asked} statements");
-    assert!(world.item(DAY).parked.is_none() && world.announcer.alerts().is_empty());
+    assert!(world.item(DAY).parked.is_none());
+    let alerts = world.announcer.alerts();
+    assert_eq!(alerts.len(), 1, "an apply that died, or a state table that was restored: {alerts:?}");
+    assert!(alerts[0].body.contains("epoch 2, newer than 1") && alerts[0].body.contains("`tidemark apply`"));
     world.set_head(&[("epoch", 2.into())]);
     world.rest("the head follows").await;
     world.assert_true("the head follows").await;
