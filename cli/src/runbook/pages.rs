@@ -49,6 +49,7 @@ pub(crate) const PAGES: &[Page] = pages![
     "function-errors",
     "function-throttles",
     "sweep-missing",
+    "sweep-tasks-failing",
 ];
 
 /// The six queries.

@@ -637,7 +637,7 @@ fn alarms_ask_for_metrics_that_functions_tell() {
     }
     assert_eq!(
         ours,
-        BTreeSet::from(["Halted", "LoadWindowUsed", "LockContention", "Missed", "OldestDirtyAge", "Parked"])
+        BTreeSet::from(["Halted", "LoadWindowUsed", "LockContention", "Missed", "OldestDirtyAge", "Parked", "TasksFailing"])
     );
 }
 

@@ -64,8 +64,8 @@ pub fn of_invocation(id: &str) {
 pub struct MetricLines;
 
 impl Telemetry for MetricLines {
-    fn measured(&self, dataset: &DatasetName, measures: &[Measure]) {
-        emit(Some(dataset.as_str()), measures);
+    fn measured(&self, dataset: Option<&DatasetName>, measures: &[Measure]) {
+        emit(dataset.map(DatasetName::as_str), measures);
     }
 
     fn taken(&self, summary: &Summary, measures: &[Measure]) {

@@ -18,6 +18,10 @@ pub const CURSORS: &str = "SWEEP";
 pub const PREFIX: &str = "CURSOR#";
 /// A task that failed is tried again after this long, so that it doesn't keep the others from their turn.
 pub const AFTER_A_FAILURE: SignedDuration = SignedDuration::from_mins(10);
+/// People are told of a task that has failed for this long: most faults are gone by then.
+pub const FAILS_FOR_LONG: SignedDuration = SignedDuration::from_hours(6);
+/// The longest reason that is kept, in bytes.
+const WHY_AT_MOST: usize = 500;
 
 /// What sweep does now and then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -110,6 +114,19 @@ pub struct Cursor {
     /// What book is loading: the statement that runs, whoever looks at its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loading: Option<Loading>,
+    /// It fails, since when, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failing: Option<Failing>,
+}
+
+/// A round that doesn't come to its end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failing {
+    /// When it failed first.
+    #[serde(with = "millis")]
+    pub since: Timestamp,
+    /// Why it failed last.
+    pub why: String,
 }
 
 /// A load that was submitted.
@@ -128,13 +145,21 @@ pub struct Loading {
 impl Cursor {
     /// A cursor before its first round.
     pub fn new(next_at: Timestamp) -> Self {
-        Self { next_at, began_at: None, after: None, found: 0, done_at: None, loading: None }
+        Self { next_at, began_at: None, after: None, found: 0, done_at: None, loading: None, failing: None }
     }
 
     /// Where it stands.
     pub fn key(task: Task, dataset: Option<&DatasetName>) -> Key {
         let dataset = dataset.map_or_else(String::new, |dataset| format!("#{dataset}"));
         Key { pk: CURSORS.to_owned(), sk: format!("{PREFIX}{}{dataset}", task.as_str()) }
+    }
+
+    /// Whose cursor stands under a sort key.
+    pub fn of(sk: &str) -> Option<(Task, Option<DatasetName>)> {
+        let mut words = sk.strip_prefix(PREFIX)?.splitn(2, '#');
+        let task = words.next()?;
+        let task = Task::ALL.into_iter().find(|known| known.as_str() == task)?;
+        Some((task, words.next().and_then(|dataset| DatasetName::new(dataset).ok())))
     }
 
     /// Reads a stored cursor.
@@ -172,8 +197,15 @@ impl Cursor {
 
     /// The round failed, and goes on where it stood.
     #[must_use]
-    pub fn failed(&self, now: Timestamp) -> Self {
-        Self { next_at: now + AFTER_A_FAILURE, ..self.clone() }
+    pub fn failed(&self, why: &str, now: Timestamp) -> Self {
+        let since = self.failing.as_ref().map_or(now, |failing| failing.since);
+        let why = why[..why.floor_char_boundary(WHY_AT_MOST)].to_owned();
+        Self { next_at: now + AFTER_A_FAILURE, failing: Some(Failing { since, why }), ..self.clone() }
+    }
+
+    /// Why and since when it fails, if that has lasted.
+    pub fn fails_for_long(&self, now: Timestamp) -> Option<&Failing> {
+        self.failing.as_ref().filter(|failing| now.duration_since(failing.since) >= FAILS_FOR_LONG)
     }
 
     /// Stores it. Unconditional: of two sweeps at once both do what is harmless twice.
@@ -188,6 +220,9 @@ impl Cursor {
             self.after.as_ref().map_or(Change::Remove("after"), |after| Change::Set("after", after.as_str().into())),
             self.loading.as_ref().map_or(Change::Remove("loading"), |loading| {
                 Change::Set("loading", serde_json::to_value(loading).unwrap_or_default())
+            }),
+            self.failing.as_ref().map_or(Change::Remove("failing"), |failing| {
+                Change::Set("failing", serde_json::to_value(failing).unwrap_or_default())
             }),
             if self.found == 0 { Change::Remove("found") } else { Change::Set("found", self.found.into()) },
         ];
@@ -226,6 +261,22 @@ mod tests {
         assert_eq!(begun.finished(Task::Look, at(70)).next_at, at(10 + 3_600));
         assert_eq!(begun.finished(Task::Look, at(9_000)).next_at, at(9_000));
         assert_eq!(begun.entered(at(99)), begun, "a round that goes on keeps its beginning");
+    }
+
+    #[test]
+    fn a_round_fails_from_its_first_failure_until_it_ends() {
+        let begun = Cursor::new(at(0)).entered(at(0));
+        let first = begun.failed("denied", at(10));
+        let last = first.advanced("dt=2026-11-01", 1, at(20)).failed("denied again", at(10 + 6 * 3_600));
+        let stored = last.store(Task::Look, None).apply(None).unwrap();
+        assert_eq!(Cursor::from_item(&stored).unwrap(), last);
+        assert!(first.fails_for_long(at(9 + 6 * 3_600)).is_none());
+        let told = last.fails_for_long(at(10 + 6 * 3_600)).unwrap();
+        assert_eq!((told.since, told.why.as_str()), (at(10), "denied again"));
+        let ended = last.finished(Task::Look, at(7 * 3_600));
+        assert!(ended.failing.is_none());
+        assert!(!ended.store(Task::Look, None).apply(Some(&stored)).unwrap().contains_key("failing"));
+        assert_eq!(begun.failed(&"ä".repeat(400), at(0)).failing.unwrap().why.len(), 500);
     }
 
     #[test]

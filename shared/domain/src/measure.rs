@@ -98,6 +98,8 @@ metrics! {
     WOKEN = "Woken", Count, Sweep;
     /// Partitions that files came to and no event told so, as look saw it.
     MISSED = "Missed", Count, Sweep;
+    /// Tasks of sweep (look, book, tidy, staging) that have failed for six hours or longer; nothing where there is none.
+    TASKS_FAILING = "TasksFailing", Count, Sweep;
     /// Age of what is dirty longest.
     OLDEST_DIRTY_AGE = "OldestDirtyAge", Seconds, Sweep;
     /// 1 while a dataset waits for a repair.

@@ -31,7 +31,7 @@ impl MemoryTelemetry {
 }
 
 impl Telemetry for MemoryTelemetry {
-    fn measured(&self, _: &DatasetName, measures: &[Measure]) {
+    fn measured(&self, _: Option<&DatasetName>, measures: &[Measure]) {
         lock(&self.0).measures.extend(measures);
     }
 

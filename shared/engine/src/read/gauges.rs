@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use tidemark_domain::cursor::{self, Cursor};
+use tidemark_domain::cursor::{self, Cursor, Failing, Task};
 use tidemark_domain::definition::Definition;
 use tidemark_domain::id::{DatasetName, PartitionName};
 use tidemark_domain::partition::PartitionItem;
@@ -22,6 +22,8 @@ use crate::ports::{DueEntry, Index};
 pub const COUNTED_AT_MOST: usize = 10_000;
 /// Items read of what is due, of what is put off, and of what is parked.
 const READ_AT_MOST: usize = 100;
+/// Cursors read: two a dataset.
+const CURSORS_AT_MOST: usize = 2_000;
 
 /// A number that was counted up to a bound.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -98,8 +100,17 @@ pub async fn of(ports: &Ports, dataset: &DatasetName) -> Result<Gauges, Error> {
 }
 
 /// What sweep's cursors tell of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sweep {
+    /// Whether it comes.
+    pub comes: Comes,
+    /// Its tasks that have failed for long, each with its dataset where it is of one.
+    pub failing: Vec<(Task, Option<DatasetName>, Failing)>,
+}
+
+/// Whether sweep comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sweep {
+pub enum Comes {
     /// It has never been there.
     Never,
     /// Nothing of it is due.
@@ -108,15 +119,22 @@ pub enum Sweep {
     WaitsSince(Timestamp),
 }
 
-/// Whether sweep comes.
+/// Whether sweep comes, and whether its tasks come to their ends.
 pub async fn sweep(ports: &Ports) -> Result<Sweep, Error> {
-    let cursors = ports.state.items(cursor::CURSORS, cursor::PREFIX, None, 1_000).await?;
-    let next = cursors.iter().filter_map(|(_, item)| Cursor::from_item(item).ok()).map(|cursor| cursor.next_at).min();
-    Ok(match next {
-        None => Sweep::Never,
-        Some(at) if at <= ports.clock.now() => Sweep::WaitsSince(at),
-        Some(_) => Sweep::InTime,
-    })
+    let now = ports.clock.now();
+    let cursors = ports.state.items(cursor::CURSORS, cursor::PREFIX, None, CURSORS_AT_MOST).await?;
+    let cursors: Vec<(String, Cursor)> =
+        cursors.into_iter().filter_map(|(sk, item)| Some((sk, Cursor::from_item(&item).ok()?))).collect();
+    let comes = match cursors.iter().map(|(_, cursor)| cursor.next_at).min() {
+        None => Comes::Never,
+        Some(at) if at <= now => Comes::WaitsSince(at),
+        Some(_) => Comes::InTime,
+    };
+    let failing = cursors.iter().filter_map(|(sk, cursor)| {
+        let (task, dataset) = Cursor::of(sk)?;
+        Some((task, dataset, cursor.fails_for_long(now)?.clone()))
+    });
+    Ok(Sweep { comes, failing: failing.collect() })
 }
 
 async fn entries(ports: &Ports, index: Index, dataset: &DatasetName) -> Result<(Vec<DueEntry>, Count), Error> {

@@ -66,7 +66,7 @@ impl Engine {
                     let generation = read.unwrap_or_default().next();
                     let (reason, by) = (replay.reason.as_deref(), replay.by.as_deref());
                     tracing::info!(%generation, reason, by, force = replay.force, "replay");
-                    self.telemetry.measured(&message.id.dataset, &[measure::MANUAL_REPLAYS.count(1)]);
+                    self.telemetry.measured(Some(&message.id.dataset), &[measure::MANUAL_REPLAYS.count(1)]);
                     self.nudge(seen, generation).await;
                     return Ok(Answer::Done("replay marked"));
                 }

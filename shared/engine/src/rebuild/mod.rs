@@ -173,7 +173,7 @@ impl Engine {
             Written::Refused(found) if found.first().is_some_and(Option::is_some) => return Ok(None),
             Written::Refused(_) => {
                 tracing::info!(scope = scope.as_str(), "busy");
-                self.telemetry.measured(&id.dataset, &[measure::LOCK_CONTENTION.count(1)]);
+                self.telemetry.measured(Some(&id.dataset), &[measure::LOCK_CONTENTION.count(1)]);
                 let pause = Duration::from_secs(2) + self.ports.clock.jitter(Duration::from_secs(8));
                 return Ok(Some(self.back(work, pause).await));
             }

@@ -29,6 +29,7 @@ use tidemark_domain::dataset::{Head, Mode};
 use tidemark_domain::definition::Definition;
 use tidemark_domain::failure::FailureKind;
 use tidemark_domain::id::DatasetName;
+use tidemark_domain::measure;
 
 use self::look::Looked;
 use crate::Engine;
@@ -163,10 +164,10 @@ impl Engine {
             let now = self.ports.clock.now();
             let next = turns.iter().enumerate().filter(|(_, turn)| turn.cursor.next_at <= now);
             let next = next.filter(|(_, turn)| !(out_of_reach && turn.task.asks_redshift()));
-            let Some(next) = next.min_by_key(|(_, turn)| turn.cursor.next_at).map(|(at, _)| at) else { return Ok(()) };
+            let Some(next) = next.min_by_key(|(_, turn)| turn.cursor.next_at).map(|(at, _)| at) else { break };
             if deadline.duration_since(now) < WORTH_BEGINNING {
                 tracing::info!(task = turns[next].task.as_str(), "no time left for tasks; the next sweep goes on");
-                return Ok(());
+                break;
             }
             let until = (now + slice(turns[next].task)).min(deadline - WORTH_BEGINNING / 2);
             let turn = turns.swap_remove(next);
@@ -177,10 +178,24 @@ impl Engine {
                 tracing::error!(task, dataset, %error, "it failed; it is tried again in ten minutes");
                 out_of_reach |= matches!(&error, Error::Warehouse { kind: FailureKind::Unavailable, .. });
                 // Where it stands by now: what was done before it failed isn't done again.
-                cursor = cursor.failed(self.ports.clock.now());
+                cursor = cursor.failed(&error.to_string(), self.ports.clock.now());
             }
             self.write(&[cursor.store(turn.task, dataset)]).await?;
             turns.push(Turn { cursor, ..turn });
+        }
+        self.tell_failing(&turns);
+        Ok(())
+    }
+
+    /// Counts what has failed for long, each minute for as long as it does.
+    fn tell_failing(&self, turns: &[Turn<'_>]) {
+        let now = self.ports.clock.now();
+        for Turn { task, hand, cursor } in turns {
+            if let Some(failing) = cursor.fails_for_long(now) {
+                let dataset = hand.map(|hand| &hand.dataset);
+                tracing::error!(task = task.as_str(), dataset = dataset.map(DatasetName::as_str), since = %failing.since, why = failing.why, "it fails for long");
+                self.telemetry.measured(dataset, &[measure::TASKS_FAILING.count(1)]);
+            }
         }
     }
 

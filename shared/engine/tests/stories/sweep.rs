@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use tidemark_domain::cursor::{Cursor, Task};
 use tidemark_domain::id::PartitionName;
 use tidemark_domain::job::{Job, Kind, Line};
+use tidemark_domain::measure;
 use tidemark_engine::jobs;
 use tidemark_engine::memory::{Pace, Plan};
 use tidemark_engine::ports::{Clock as _, Objects as _, StateStore as _};
@@ -152,6 +153,37 @@ async fn a_dataset_whose_bucket_is_denied_does_not_stop_the_others_and_is_tried_
     assert_eq!(sweep(&world).await[0].found, 0, "not tried again at once");
     world.clock.advance(Duration::from_mins(11));
     assert_eq!(sweep(&world).await[0].found, 1);
+}
+
+/// Nobody reads a log each day, and this is the net for what events miss.
+#[tokio::test]
+async fn a_task_that_fails_for_six_hours_is_counted_each_minute_until_it_ends_a_round() {
+    let mut world = World::new(TOML).await;
+    world.put("dt=2026-11-01/a.csv", "1\n").await;
+    world.rest("").await;
+    let told = |world: &World| world.telemetry.values(measure::TASKS_FAILING).len();
+    world.plan = Plan::down("objects.list");
+    for minute in 0..=8 * 60 {
+        sweep(&world).await;
+        let failing = cursor(&world, Task::Look).fails_for_long(world.clock.now()).cloned();
+        assert!(failing.is_none() || minute > 6 * 60, "{minute}");
+        world.clock.advance(Duration::from_mins(1));
+    }
+    let failing = cursor(&world, Task::Look).failing.unwrap();
+    assert!(failing.why.contains("injected") && failing.since < world.clock.now() - SignedDuration::from_hours(6));
+    assert!(
+        (60..=125).contains(&told(&world)),
+        "look fails from its first turn, within the first hour: {}",
+        told(&world)
+    );
+    world.plan = Plan::quiet();
+    let so_far = told(&world);
+    for _ in 0..20 {
+        world.clock.advance(Duration::from_mins(1));
+        sweep(&world).await;
+    }
+    assert!(told(&world) < so_far + 11, "it is tried again within ten minutes");
+    assert!(cursor(&world, Task::Look).failing.is_none());
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tidemark_domain::id::Epoch;
+use tidemark_domain::partition::Phase;
 use tidemark_domain::sql::rows::Field;
 use tidemark_engine::memory::{End, Fault, Pace, Plan};
 use tidemark_engine::rebuild::Answer;
@@ -67,6 +68,34 @@ async fn a_restored_partition_with_a_batch_in_flight_is_rebuilt_all_the_same() {
     world.put(&format!("{DAY}/c.csv"), "3\n").await;
     world.rest("restored").await;
     world.assert_true("restored in flight").await;
+}
+
+/// Found by sim: the backup holds a batch that lists, which had staged before it was given up. What it lists now has as many rows as
+/// what it had staged.
+#[tokio::test]
+async fn a_restored_batch_that_lists_anew_does_not_take_what_it_staged_before_for_its_own() {
+    let mut world = World::new(TOML).await;
+    world.put(&format!("{DAY}/a.csv"), "1\n").await;
+    world.mark().await;
+    world.clock.advance(Duration::from_secs(31));
+    world.plan = Plan::down("objects.list");
+    world.rebuild().await.unwrap();
+    world.plan = Plan::quiet();
+    let backup: Vec<_> = world.state.items().into_iter().collect();
+    let batch = world.item(DAY).batch.unwrap();
+    assert_eq!(batch.phase, Phase::Listing);
+    world.warehouse.end_next("/swap", End::Fail("The connection attempt failed.".to_owned()));
+    while world.submitted("/swap") == 0 {
+        world.rounds(1).await;
+    }
+    assert_eq!(world.item(DAY).batch.unwrap().id, batch.id, "it has staged, and not swapped");
+    for (key, item) in backup {
+        world.state.put(key, item);
+    }
+    world.put(&format!("{DAY}/a.csv"), "2\n").await;
+    world.rest("restored").await;
+    world.assert_true("restored while it listed").await;
+    assert!(world.announcer.alerts().iter().any(|alert| alert.subject.starts_with("restored: ")));
 }
 
 #[tokio::test]
