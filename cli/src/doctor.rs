@@ -12,15 +12,16 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 use tidemark_aws::clients;
 use tidemark_aws::examine::{Examiner, QueueSeen, Unseen};
-use tidemark_domain::cursor::{CURSORS, Cursor, PREFIX};
 use tidemark_domain::dataset::Mode;
 use tidemark_domain::doctor::{self, Finding};
 use tidemark_engine::read::datasets;
+use tidemark_engine::read::gauges::{self, Comes};
 
 use crate::cloud::{Cloud, Known, unavailable};
 use crate::console::{self, BAD, FAINT, GOOD, NAME, PLAIN, WARN};
 use crate::exit::{Failure, Outcome};
 use crate::file::count;
+use crate::moment::when;
 
 /// Between two looks at a queue.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(4);
@@ -194,23 +195,29 @@ async fn functions(cloud: &Cloud, examiner: &Examiner, add: &mut impl FnMut(&'st
     add("function", &sweep, sweeps(cloud, &sweep).await);
 }
 
-/// Sweep keeps its times in cursors: one that is long overdue shows that it doesn't run.
+/// Sweep keeps its times in cursors: one that is long overdue shows that it doesn't run, and one that fails says why.
 async fn sweeps(cloud: &Cloud, sweep: &str) -> Finding {
-    let items = match cloud.ports.state.items(CURSORS, PREFIX, None, 1_000).await {
-        Ok(items) => items,
+    let stands = match gauges::sweep(&cloud.ports).await {
+        Ok(stands) => stands,
         Err(error) => return Finding::unknown(error.to_string(), "the caller must be able to query the state table"),
     };
     let now = cloud.ports.clock.now();
-    let next = items.iter().filter_map(|(_, item)| Cursor::from_item(item).ok()).map(|cursor| cursor.next_at).min();
-    match next {
-        None => {
+    match (stands.comes, stands.failing.first()) {
+        (Comes::Never, _) => {
             Finding::unknown("it has written nothing yet", "wait for two minutes after the first apply, and ask again")
         }
-        Some(next) if now.duration_since(next) > OVERDUE => Finding::failed(
-            format!("a task of it was due at {}", crate::moment::when(next, now)),
+        (Comes::WaitsSince(due), _) if now.duration_since(due) > OVERDUE => Finding::failed(
+            format!("a task of it was due at {}", when(due, now)),
             format!("see that the schedule of {sweep} is enabled, and its log: docs/runbook/sweep-missing.md"),
         ),
-        Some(_) => Finding::ok("none of its tasks is overdue"),
+        (_, Some((task, dataset, failing))) => {
+            let of = dataset.as_ref().map(|dataset| format!(" of {dataset}")).unwrap_or_default();
+            Finding::failed(
+                format!("its {}{of} has failed since {}: {}", task.as_str(), when(failing.since, now), failing.why),
+                "mend what that names: docs/runbook/sweep-tasks-failing.md".to_owned(),
+            )
+        }
+        (_, None) => Finding::ok("none of its tasks is overdue, and none has failed for long"),
     }
 }
 

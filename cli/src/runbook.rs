@@ -163,17 +163,19 @@ async fn filled(cloud: &Cloud, seen: &Seen, queries: &[&'static Query]) -> Resul
     let partition =
         seen.definition.partition(&seen.id.partition).map_err(|error| Failure::Refused(error.to_string()))?;
     let item = seen.item.as_ref();
-    let in_progress = item.and_then(|item| item.batch.as_ref()).map(|batch| batch.id);
-    let mut newest_batch = in_progress;
+    let in_progress = item.and_then(|item| item.batch.as_ref());
+    let mut newest_batch =
+        in_progress.map(|batch| (batch.id, batch.listed.as_ref().map(|listed| listed.digest.clone())));
     if in_progress.is_none() {
         let since = jiff::Timestamp::UNIX_EPOCH;
         let wanted = Wanted { partition: Some(&seen.id.partition), since, limit: 1, read_at_most: READ_AT_MOST };
         let found = newest(&cloud.ports, &seen.id.dataset, wanted).await.map_err(unavailable)?;
-        newest_batch = found.stories.first().map(|(batch, _)| *batch);
+        newest_batch = found.stories.first().map(|(batch, story)| (*batch, story.digest.clone()));
     }
-    let committed = item.and_then(|item| item.last.as_ref()).map(|last| last.batch);
-    let stack = &cloud.config.stack;
-    let newest = newest_batch.or(committed);
+    let last = item.and_then(|item| item.last.as_ref());
+    let newest = newest_batch.as_ref().map(|(batch, digest)| (*batch, digest.as_ref()));
+    let newest = newest.or(last.map(|last| (last.batch, Some(&last.digest))));
+    let (stack, committed) = (&cloud.config.stack, last.map(|last| last.batch));
     let about = About { stack, definition: &seen.definition, partition: &partition, committed, newest };
     Ok(queries.iter().map(|query| (query.name, fill(query.text, &about))).collect())
 }
@@ -188,8 +190,8 @@ pub(crate) async fn ledger_has(cloud: &Cloud, seen: &Seen, batch: BatchId) -> Re
 pub(crate) async fn ask(cloud: &Cloud, seen: &Seen, name: &str, batch: BatchId) -> Result<StatementResult, Failure> {
     let refused = |error: String| Failure::Refused(error);
     let partition = seen.definition.partition(&seen.id.partition).map_err(|error| refused(error.to_string()))?;
-    let (stack, batch) = (&cloud.config.stack, Some(batch));
-    let about = About { stack, definition: &seen.definition, partition: &partition, committed: batch, newest: batch };
+    let (stack, committed) = (&cloud.config.stack, Some(batch));
+    let about = About { stack, definition: &seen.definition, partition: &partition, committed, newest: None };
     let filled = fill(known_query(name)?.text, &about).map_err(|error| refused(error.to_string()))?;
     let query = Batch::new(format!("tidemark/{name}"), vec![filled]).map_err(|error| refused(error.to_string()))?;
     run::ask(&cloud.ports, &query).await.map_err(unavailable)

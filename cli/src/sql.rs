@@ -69,6 +69,7 @@ fn steps(definition: &Definition, partition: &Partition) -> Result<Vec<Step>, Sq
     let (Ok(stack), Ok(batch)) = (StackName::new("STACK"), BATCH.parse()) else {
         return Ok(Vec::new());
     };
+    let digest = Digest::stored("0".repeat(64));
     let request = Request {
         definition,
         definition_hash: &hash,
@@ -81,11 +82,12 @@ fn steps(definition: &Definition, partition: &Partition) -> Result<Vec<Step>, Sq
         statement_timeout: definition.load_window,
         last: None,
         accept_foreign_rows: false,
+        listed: Some(&digest),
     };
     let source =
         CopySource { manifest_url: "s3://CONTROL-BUCKET/MANIFEST".to_owned(), role: CopyRole::Default, region: None };
     let listed = Listed {
-        digest: Digest::stored("0".repeat(64)),
+        digest: digest.clone(),
         inventory_key: "INVENTORY".to_owned(),
         source: SourceCounts { objects: 1, bytes: 1, rows: Some(1) },
     };

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tidemark_domain::dataset::Mode;
 use tidemark_domain::id::DatasetName;
 use tidemark_engine::read::datasets::{self, Dataset};
-use tidemark_engine::read::gauges::{self, Count, Gauges, Sweep};
+use tidemark_engine::read::gauges::{self, Comes, Count, Gauges, Sweep};
 
 use crate::cloud::{Cloud, unavailable};
 use crate::console::{self, BAD, FAINT, GOOD, NAME, PLAIN, WARN};
@@ -64,7 +64,7 @@ struct Problem {
     page: &'static str,
 }
 
-/// Shows it. Anything parked or halted, and a sweep that doesn't come, is a problem: exit code 1.
+/// Shows it. Anything parked or halted, and a sweep that doesn't come or whose tasks fail, is a problem: exit code 1.
 pub(crate) async fn run(arguments: &Status) -> Result<Outcome, Failure> {
     let cloud = Cloud::connect().await?;
     let chosen = chosen(&cloud, &arguments.datasets).await?;
@@ -76,8 +76,10 @@ pub(crate) async fn run(arguments: &Status) -> Result<Outcome, Failure> {
     let now = cloud.ports.clock.now();
     let mut problems: Vec<Problem> = stands.iter().flat_map(|stand| problems(stand, now)).collect();
     let sweep = gauges::sweep(&cloud.ports).await.map_err(unavailable)?;
-    problems.extend(sweep_problem(sweep, &stands, now));
-    let told = Screen { cloud: &cloud, stands: &stands, problems: &problems, swept: sweep != Sweep::Never, now };
+    problems.extend(sweep_problem(sweep.comes, &stands, now));
+    problems.extend(failing(&sweep, now));
+    let swept = sweep.comes != Comes::Never;
+    let told = Screen { cloud: &cloud, stands: &stands, problems: &problems, swept, now };
     if arguments.json {
         console::print_json(&as_json(&told))?;
     } else {
@@ -133,20 +135,29 @@ fn problems(stand: &Stand, now: Timestamp) -> Vec<Problem> {
 }
 
 /// Sweep comes each minute: a task that has long been due tells that it doesn't, and so does a stack without any.
-fn sweep_problem(sweep: Sweep, stands: &[Stand], now: Timestamp) -> Option<Problem> {
+fn sweep_problem(sweep: Comes, stands: &[Stand], now: Timestamp) -> Option<Problem> {
     let oldest = stands.iter().map(|stand| stand.dataset.head.since).min()?;
     let text = match sweep {
-        Sweep::WaitsSince(since) if now.duration_since(since) > SWEEP_MAY_WAIT => {
+        Comes::WaitsSince(since) if now.duration_since(since) > SWEEP_MAY_WAIT => {
             format!("sweep has had something to do since {}, and hasn't come", when(since, now))
         }
-        Sweep::Never if now.duration_since(oldest) > FIRST_SWEEP_MAY_TAKE => format!(
+        Comes::Never if now.duration_since(oldest) > FIRST_SWEEP_MAY_TAKE => format!(
             "sweep has never run here, though a dataset is in force since {}: what was put off or lost is never woken. Is the \
              schedule there and enabled, may it invoke the function, and does that not fail at once?",
             when(oldest, now)
         ),
-        Sweep::Never | Sweep::InTime | Sweep::WaitsSince(_) => return None,
+        Comes::Never | Comes::InTime | Comes::WaitsSince(_) => return None,
     };
     Some(Problem { dataset: None, kind: "sweep", text, page: "sweep-missing" })
+}
+
+/// Tasks of sweep that fail, and have for long.
+fn failing(sweep: &Sweep, now: Timestamp) -> impl Iterator<Item = Problem> {
+    sweep.failing.iter().map(move |(task, dataset, failing)| {
+        let text =
+            format!("sweep's {} has failed since {}, last: {}", task.as_str(), when(failing.since, now), failing.why);
+        Problem { dataset: dataset.clone(), kind: "sweep", text, page: "sweep-tasks-failing" }
+    })
 }
 
 fn kinds(kinds: &BTreeMap<String, usize>) -> String {
@@ -284,7 +295,7 @@ mod tests {
     use super::*;
 
     /// What is told of sweep, where a dataset is in force for so many minutes.
-    fn told(sweep: Sweep, minutes: i64) -> String {
+    fn told(sweep: Comes, minutes: i64) -> String {
         let head = json!({
             "hash": "0".repeat(64), "epoch": 1, "mode": "active", "concurrency": "table", "since": 0, "by": "alice",
         });
@@ -298,12 +309,12 @@ mod tests {
 
     #[test]
     fn a_sweep_that_never_came_or_comes_no_more_is_told() {
-        let due = Sweep::WaitsSince(Timestamp::UNIX_EPOCH);
-        assert_eq!([told(Sweep::InTime, 600), told(due, 29), told(Sweep::Never, 4)], ["nothing"; 3]);
+        let due = Comes::WaitsSince(Timestamp::UNIX_EPOCH);
+        assert_eq!([told(Comes::InTime, 600), told(due, 29), told(Comes::Never, 4)], ["nothing"; 3]);
         expect![
             "sweep-missing: sweep has had something to do since 1970-01-01T00:00:00Z (31 minutes ago), and hasn't come"
         ]
         .assert_eq(&told(due, 31));
-        expect!["sweep-missing: sweep has never run here, though a dataset is in force since 1970-01-01T00:00:00Z (6 minutes ago): what was put off or lost is never woken. Is the schedule there and enabled, may it invoke the function, and does that not fail at once?"].assert_eq(&told(Sweep::Never, 6));
+        expect!["sweep-missing: sweep has never run here, though a dataset is in force since 1970-01-01T00:00:00Z (6 minutes ago): what was put off or lost is never woken. Is the schedule there and enabled, may it invoke the function, and does that not fail at once?"].assert_eq(&told(Comes::Never, 6));
     }
 }

@@ -637,7 +637,15 @@ fn alarms_ask_for_metrics_that_functions_tell() {
     }
     assert_eq!(
         ours,
-        BTreeSet::from(["Halted", "LoadWindowUsed", "LockContention", "Missed", "OldestDirtyAge", "Parked", "TasksFailing"])
+        BTreeSet::from([
+            "Halted",
+            "LoadWindowUsed",
+            "LockContention",
+            "Missed",
+            "OldestDirtyAge",
+            "Parked",
+            "TasksFailing"
+        ])
     );
 }
 

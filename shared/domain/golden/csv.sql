@@ -24,7 +24,7 @@ SET statement_timeout TO 1800000;
 -- 2
 SET timezone TO 'UTC';
 -- 3
-CREATE TABLE tidemark_staging."batch_01936000-0000-7000-8000-000000000002" (
+CREATE TABLE tidemark_staging."batch_01936000-0000-7000-8000-000000000002_7656a1feda6f" (
     "id" integer,
     "hour" timestamp,
     "user" char(8),
@@ -36,7 +36,7 @@ CREATE TABLE tidemark_staging."batch_01936000-0000-7000-8000-000000000002" (
     "on_day" date
 );
 -- 4
-COPY tidemark_staging."batch_01936000-0000-7000-8000-000000000002"
+COPY tidemark_staging."batch_01936000-0000-7000-8000-000000000002_7656a1feda6f"
 FROM 's3://control/manifests/01936000.json'
 IAM_ROLE default MANIFEST
 REGION AS 'eu-west-1'
@@ -51,8 +51,8 @@ SELECT max(query_id) AS copy_query_id, count(DISTINCT file_name) AS distinct_fil
 FROM sys_load_detail WHERE query_id = pg_last_copy_id();
 -- 6
 SELECT s.staged_rows, s.other_partition_rows, d.duplicate_rows, t.target_rows, t.foreign_rows
-FROM (SELECT count(*) AS staged_rows, count(CASE WHEN "hour" = TIMESTAMP '2026-11-01 07:00:00' THEN NULL ELSE 1 END) AS other_partition_rows FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002") AS s
-CROSS JOIN (SELECT CAST(COALESCE(sum(k.key_rows - 1), 0) AS bigint) AS duplicate_rows FROM (SELECT count(*) AS key_rows FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002" GROUP BY "id", "hour" HAVING count(*) > 1) AS k) AS d
+FROM (SELECT count(*) AS staged_rows, count(CASE WHEN "hour" = TIMESTAMP '2026-11-01 07:00:00' THEN NULL ELSE 1 END) AS other_partition_rows FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002_7656a1feda6f") AS s
+CROSS JOIN (SELECT CAST(COALESCE(sum(k.key_rows - 1), 0) AS bigint) AS duplicate_rows FROM (SELECT count(*) AS key_rows FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002_7656a1feda6f" GROUP BY "id", "hour" HAVING count(*) > 1) AS k) AS d
 CROSS JOIN (SELECT count(*) AS target_rows, count(CASE WHEN "_batch_id" = '01936000-0000-7000-8000-000000000001' THEN NULL ELSE 1 END) AS foreign_rows FROM "web"."events" WHERE "region" = 'O''Brien\\''; DROP TABLE x;--
 /"$$é' AND "hour" = TIMESTAMP '2026-11-01 07:00:00') AS t;
 
@@ -63,8 +63,8 @@ SET statement_timeout TO 1800000;
 SET timezone TO 'UTC';
 -- 3
 SELECT s.staged_rows, s.other_partition_rows, d.duplicate_rows, t.target_rows, t.foreign_rows
-FROM (SELECT count(*) AS staged_rows, count(CASE WHEN "hour" = TIMESTAMP '2026-11-01 07:00:00' THEN NULL ELSE 1 END) AS other_partition_rows FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002") AS s
-CROSS JOIN (SELECT CAST(COALESCE(sum(k.key_rows - 1), 0) AS bigint) AS duplicate_rows FROM (SELECT count(*) AS key_rows FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002" GROUP BY "id", "hour" HAVING count(*) > 1) AS k) AS d
+FROM (SELECT count(*) AS staged_rows, count(CASE WHEN "hour" = TIMESTAMP '2026-11-01 07:00:00' THEN NULL ELSE 1 END) AS other_partition_rows FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002_7656a1feda6f") AS s
+CROSS JOIN (SELECT CAST(COALESCE(sum(k.key_rows - 1), 0) AS bigint) AS duplicate_rows FROM (SELECT count(*) AS key_rows FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002_7656a1feda6f" GROUP BY "id", "hour" HAVING count(*) > 1) AS k) AS d
 CROSS JOIN (SELECT count(*) AS target_rows, count(CASE WHEN "_batch_id" = '01936000-0000-7000-8000-000000000001' THEN NULL ELSE 1 END) AS foreign_rows FROM "web"."events" WHERE "region" = 'O''Brien\\''; DROP TABLE x;--
 /"$$é' AND "hour" = TIMESTAMP '2026-11-01 07:00:00') AS t;
 
@@ -107,7 +107,7 @@ INSERT INTO tidemark_counts (moment, target_rows, foreign_rows, staged_rows)
 SELECT 'before', t.target_rows, t.foreign_rows, s.staged_rows
 FROM (SELECT count(*) AS target_rows, count(CASE WHEN "_batch_id" = '01936000-0000-7000-8000-000000000001' THEN NULL ELSE 1 END) AS foreign_rows FROM "web"."events" WHERE "region" = 'O''Brien\\''; DROP TABLE x;--
 /"$$é' AND "hour" = TIMESTAMP '2026-11-01 07:00:00') AS t
-CROSS JOIN (SELECT count(*) AS staged_rows FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002") AS s;
+CROSS JOIN (SELECT count(*) AS staged_rows FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002_7656a1feda6f") AS s;
 -- 7
 CALL tidemark.guard(1000, false);
 -- 8
@@ -117,7 +117,7 @@ DELETE FROM "web"."events" WHERE "region" = 'O''Brien\\''; DROP TABLE x;--
 INSERT INTO "web"."events" ("id", "hour", "user", "seen_at", "share", "weight", "tiny", "fresh", "on_day", "region", "_batch_id", "_loaded_at")
 SELECT "id", "hour", "user", "seen_at", "share", "weight", "tiny", "fresh", "on_day", 'O''Brien\\''; DROP TABLE x;--
 /"$$é', '01936000-0000-7000-8000-000000000002', GETDATE()
-FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002";
+FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002_7656a1feda6f";
 -- 10
 INSERT INTO tidemark_counts (moment, target_rows)
 SELECT 'after', count(*) FROM "web"."events" WHERE "region" = 'O''Brien\\''; DROP TABLE x;--
@@ -158,4 +158,4 @@ SET statement_timeout TO 1800000;
 -- 2
 SET timezone TO 'UTC';
 -- 3
-DROP TABLE IF EXISTS tidemark_staging."batch_01936000-0000-7000-8000-000000000002";
+DROP TABLE IF EXISTS tidemark_staging."batch_01936000-0000-7000-8000-000000000002_7656a1feda6f";

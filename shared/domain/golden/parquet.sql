@@ -24,14 +24,14 @@ SET statement_timeout TO 1800000;
 -- 2
 SET timezone TO 'UTC';
 -- 3
-CREATE TABLE tidemark_staging."batch_01936000-0000-7000-8000-000000000002" (
+CREATE TABLE tidemark_staging."batch_01936000-0000-7000-8000-000000000002_7656a1feda6f" (
     "order_id" bigint,
     "customer" varchar(64),
     "amount" decimal(12,2),
     "ordered_at" timestamp
 );
 -- 4
-COPY tidemark_staging."batch_01936000-0000-7000-8000-000000000002"
+COPY tidemark_staging."batch_01936000-0000-7000-8000-000000000002_7656a1feda6f"
 FROM 's3://control/manifests/01936000.json'
 IAM_ROLE 'arn:aws:iam::123456789012:role/copy' MANIFEST
 FORMAT AS PARQUET STATUPDATE OFF;
@@ -40,8 +40,8 @@ SELECT max(query_id) AS copy_query_id, count(DISTINCT file_name) AS distinct_fil
 FROM sys_load_detail WHERE query_id = pg_last_copy_id();
 -- 6
 SELECT s.staged_rows, s.other_partition_rows, d.duplicate_rows, t.target_rows, t.foreign_rows, s.v0, s.v1
-FROM (SELECT count(*) AS staged_rows, 0 AS other_partition_rows, count("order_id") AS v0, count("amount") AS v1 FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002") AS s
-CROSS JOIN (SELECT CAST(COALESCE(sum(k.key_rows - 1), 0) AS bigint) AS duplicate_rows FROM (SELECT count(*) AS key_rows FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002" GROUP BY "order_id" HAVING count(*) > 1) AS k) AS d
+FROM (SELECT count(*) AS staged_rows, 0 AS other_partition_rows, count("order_id") AS v0, count("amount") AS v1 FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002_7656a1feda6f") AS s
+CROSS JOIN (SELECT CAST(COALESCE(sum(k.key_rows - 1), 0) AS bigint) AS duplicate_rows FROM (SELECT count(*) AS key_rows FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002_7656a1feda6f" GROUP BY "order_id" HAVING count(*) > 1) AS k) AS d
 CROSS JOIN (SELECT count(*) AS target_rows, CASE WHEN count(*) > 900 THEN count(*) - 900 ELSE 0 END AS foreign_rows FROM "sales"."orders" WHERE "dt" = DATE '2026-11-01') AS t;
 
 ---- tidemark/orders/dt=2026-11-01/01936000-0000-7000-8000-000000000002/recount
@@ -51,8 +51,8 @@ SET statement_timeout TO 1800000;
 SET timezone TO 'UTC';
 -- 3
 SELECT s.staged_rows, s.other_partition_rows, d.duplicate_rows, t.target_rows, t.foreign_rows, s.v0, s.v1
-FROM (SELECT count(*) AS staged_rows, 0 AS other_partition_rows, count("order_id") AS v0, count("amount") AS v1 FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002") AS s
-CROSS JOIN (SELECT CAST(COALESCE(sum(k.key_rows - 1), 0) AS bigint) AS duplicate_rows FROM (SELECT count(*) AS key_rows FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002" GROUP BY "order_id" HAVING count(*) > 1) AS k) AS d
+FROM (SELECT count(*) AS staged_rows, 0 AS other_partition_rows, count("order_id") AS v0, count("amount") AS v1 FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002_7656a1feda6f") AS s
+CROSS JOIN (SELECT CAST(COALESCE(sum(k.key_rows - 1), 0) AS bigint) AS duplicate_rows FROM (SELECT count(*) AS key_rows FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002_7656a1feda6f" GROUP BY "order_id" HAVING count(*) > 1) AS k) AS d
 CROSS JOIN (SELECT count(*) AS target_rows, CASE WHEN count(*) > 900 THEN count(*) - 900 ELSE 0 END AS foreign_rows FROM "sales"."orders" WHERE "dt" = DATE '2026-11-01') AS t;
 
 ---- tidemark/orders/dt=2026-11-01/01936000-0000-7000-8000-000000000002/loaded-files
@@ -93,7 +93,7 @@ CREATE TEMP TABLE tidemark_counts (
 INSERT INTO tidemark_counts (moment, target_rows, foreign_rows, staged_rows)
 SELECT 'before', t.target_rows, t.foreign_rows, s.staged_rows
 FROM (SELECT count(*) AS target_rows, CASE WHEN count(*) > 900 THEN count(*) - 900 ELSE 0 END AS foreign_rows FROM "sales"."orders" WHERE "dt" = DATE '2026-11-01') AS t
-CROSS JOIN (SELECT count(*) AS staged_rows FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002") AS s;
+CROSS JOIN (SELECT count(*) AS staged_rows FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002_7656a1feda6f") AS s;
 -- 7
 CALL tidemark.guard(1000, false);
 -- 8
@@ -101,7 +101,7 @@ DELETE FROM "sales"."orders" WHERE "dt" = DATE '2026-11-01';
 -- 9
 INSERT INTO "sales"."orders" ("order_id", "customer", "amount", "ordered_at", "dt")
 SELECT "order_id", "customer", "amount", "ordered_at", DATE '2026-11-01'
-FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002";
+FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002_7656a1feda6f";
 -- 10
 INSERT INTO tidemark_counts (moment, target_rows)
 SELECT 'after', count(*) FROM "sales"."orders" WHERE "dt" = DATE '2026-11-01';
@@ -141,4 +141,4 @@ SET statement_timeout TO 1800000;
 -- 2
 SET timezone TO 'UTC';
 -- 3
-DROP TABLE IF EXISTS tidemark_staging."batch_01936000-0000-7000-8000-000000000002";
+DROP TABLE IF EXISTS tidemark_staging."batch_01936000-0000-7000-8000-000000000002_7656a1feda6f";

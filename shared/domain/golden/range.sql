@@ -24,13 +24,13 @@ SET statement_timeout TO 1800000;
 -- 2
 SET timezone TO 'UTC';
 -- 3
-CREATE TABLE tidemark_staging."batch_01936000-0000-7000-8000-000000000002" (
+CREATE TABLE tidemark_staging."batch_01936000-0000-7000-8000-000000000002_7656a1feda6f" (
     "id" bigint,
     "region" varchar(20),
     "seen_at" timestamptz
 );
 -- 4
-COPY tidemark_staging."batch_01936000-0000-7000-8000-000000000002"
+COPY tidemark_staging."batch_01936000-0000-7000-8000-000000000002_7656a1feda6f"
 FROM 's3://control/manifests/01936000.json'
 IAM_ROLE 'arn:aws:iam::123456789012:role/copy' MANIFEST
 FORMAT AS PARQUET STATUPDATE OFF;
@@ -39,8 +39,8 @@ SELECT max(query_id) AS copy_query_id, count(DISTINCT file_name) AS distinct_fil
 FROM sys_load_detail WHERE query_id = pg_last_copy_id();
 -- 6
 SELECT s.staged_rows, s.other_partition_rows, d.duplicate_rows, t.target_rows, t.foreign_rows
-FROM (SELECT count(*) AS staged_rows, count(CASE WHEN "region" = 'eu' AND "seen_at" >= TIMESTAMPTZ '2026-10-24 22:00:00+00' AND "seen_at" < TIMESTAMPTZ '2026-10-25 23:00:00+00' THEN NULL ELSE 1 END) AS other_partition_rows FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002") AS s
-CROSS JOIN (SELECT CAST(COALESCE(sum(k.key_rows - 1), 0) AS bigint) AS duplicate_rows FROM (SELECT count(*) AS key_rows FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002" GROUP BY "id" HAVING count(*) > 1) AS k) AS d
+FROM (SELECT count(*) AS staged_rows, count(CASE WHEN "region" = 'eu' AND "seen_at" >= TIMESTAMPTZ '2026-10-24 22:00:00+00' AND "seen_at" < TIMESTAMPTZ '2026-10-25 23:00:00+00' THEN NULL ELSE 1 END) AS other_partition_rows FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002_7656a1feda6f") AS s
+CROSS JOIN (SELECT CAST(COALESCE(sum(k.key_rows - 1), 0) AS bigint) AS duplicate_rows FROM (SELECT count(*) AS key_rows FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002_7656a1feda6f" GROUP BY "id" HAVING count(*) > 1) AS k) AS d
 CROSS JOIN (SELECT count(*) AS target_rows, CASE WHEN count(*) > 900 THEN count(*) - 900 ELSE 0 END AS foreign_rows FROM "web"."clicks" WHERE "region" = 'eu' AND "seen_at" >= TIMESTAMPTZ '2026-10-24 22:00:00+00' AND "seen_at" < TIMESTAMPTZ '2026-10-25 23:00:00+00') AS t;
 
 ---- tidemark/clicks/region=eu/day=2026-10-25/01936000-0000-7000-8000-000000000002/recount
@@ -50,8 +50,8 @@ SET statement_timeout TO 1800000;
 SET timezone TO 'UTC';
 -- 3
 SELECT s.staged_rows, s.other_partition_rows, d.duplicate_rows, t.target_rows, t.foreign_rows
-FROM (SELECT count(*) AS staged_rows, count(CASE WHEN "region" = 'eu' AND "seen_at" >= TIMESTAMPTZ '2026-10-24 22:00:00+00' AND "seen_at" < TIMESTAMPTZ '2026-10-25 23:00:00+00' THEN NULL ELSE 1 END) AS other_partition_rows FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002") AS s
-CROSS JOIN (SELECT CAST(COALESCE(sum(k.key_rows - 1), 0) AS bigint) AS duplicate_rows FROM (SELECT count(*) AS key_rows FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002" GROUP BY "id" HAVING count(*) > 1) AS k) AS d
+FROM (SELECT count(*) AS staged_rows, count(CASE WHEN "region" = 'eu' AND "seen_at" >= TIMESTAMPTZ '2026-10-24 22:00:00+00' AND "seen_at" < TIMESTAMPTZ '2026-10-25 23:00:00+00' THEN NULL ELSE 1 END) AS other_partition_rows FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002_7656a1feda6f") AS s
+CROSS JOIN (SELECT CAST(COALESCE(sum(k.key_rows - 1), 0) AS bigint) AS duplicate_rows FROM (SELECT count(*) AS key_rows FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002_7656a1feda6f" GROUP BY "id" HAVING count(*) > 1) AS k) AS d
 CROSS JOIN (SELECT count(*) AS target_rows, CASE WHEN count(*) > 900 THEN count(*) - 900 ELSE 0 END AS foreign_rows FROM "web"."clicks" WHERE "region" = 'eu' AND "seen_at" >= TIMESTAMPTZ '2026-10-24 22:00:00+00' AND "seen_at" < TIMESTAMPTZ '2026-10-25 23:00:00+00') AS t;
 
 ---- tidemark/clicks/region=eu/day=2026-10-25/01936000-0000-7000-8000-000000000002/loaded-files
@@ -92,7 +92,7 @@ CREATE TEMP TABLE tidemark_counts (
 INSERT INTO tidemark_counts (moment, target_rows, foreign_rows, staged_rows)
 SELECT 'before', t.target_rows, t.foreign_rows, s.staged_rows
 FROM (SELECT count(*) AS target_rows, CASE WHEN count(*) > 900 THEN count(*) - 900 ELSE 0 END AS foreign_rows FROM "web"."clicks" WHERE "region" = 'eu' AND "seen_at" >= TIMESTAMPTZ '2026-10-24 22:00:00+00' AND "seen_at" < TIMESTAMPTZ '2026-10-25 23:00:00+00') AS t
-CROSS JOIN (SELECT count(*) AS staged_rows FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002") AS s;
+CROSS JOIN (SELECT count(*) AS staged_rows FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002_7656a1feda6f") AS s;
 -- 7
 CALL tidemark.guard(1000, false);
 -- 8
@@ -100,7 +100,7 @@ DELETE FROM "web"."clicks" WHERE "region" = 'eu' AND "seen_at" >= TIMESTAMPTZ '2
 -- 9
 INSERT INTO "web"."clicks" ("id", "region", "seen_at")
 SELECT "id", "region", "seen_at"
-FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002";
+FROM tidemark_staging."batch_01936000-0000-7000-8000-000000000002_7656a1feda6f";
 -- 10
 INSERT INTO tidemark_counts (moment, target_rows)
 SELECT 'after', count(*) FROM "web"."clicks" WHERE "region" = 'eu' AND "seen_at" >= TIMESTAMPTZ '2026-10-24 22:00:00+00' AND "seen_at" < TIMESTAMPTZ '2026-10-25 23:00:00+00';
@@ -140,4 +140,4 @@ SET statement_timeout TO 1800000;
 -- 2
 SET timezone TO 'UTC';
 -- 3
-DROP TABLE IF EXISTS tidemark_staging."batch_01936000-0000-7000-8000-000000000002";
+DROP TABLE IF EXISTS tidemark_staging."batch_01936000-0000-7000-8000-000000000002_7656a1feda6f";

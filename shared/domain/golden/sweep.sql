@@ -86,6 +86,6 @@ SET statement_timeout TO 900000;
 -- 2
 SET timezone TO 'UTC';
 -- 3
-DROP TABLE IF EXISTS tidemark_staging."batch_01936000-0000-7000-8000-000000000001";
+DROP TABLE IF EXISTS tidemark_staging."batch_01936000-0000-7000-8000-000000000001_7656a1feda6f";
 -- 4
-DROP TABLE IF EXISTS tidemark_staging."batch_01936000-0000-7000-8000-000000000002";
+DROP TABLE IF EXISTS tidemark_staging."batch_of_""somebody";

@@ -10,7 +10,7 @@ use tidemark_domain::id::{BatchId, Generation, PartitionId};
 use tidemark_domain::partition::{Accept, Listed, PartitionItem};
 use tidemark_domain::partition_value::Partition;
 use tidemark_domain::sql::rebuild::{CopySource, LastBatch, Request, Stage, stage};
-use tidemark_domain::sql::{identifier, lookup, rows};
+use tidemark_domain::sql::{lookup, rows};
 use tidemark_domain::verify::{self, GuardKind, LoadCounts, SourceCounts, StageCounts, Verdict};
 
 use crate::Engine;
@@ -136,9 +136,10 @@ impl Would<'_> {
         accept: Option<&Accept>,
     ) -> Result<Rehearsal, RehearseError> {
         let staged = self.stage(&listing, &listed, source.as_ref(), accept).await;
-        let drop = lookup::drop_staging(&self.request(accept)).map_err(Error::from)?;
+        let request = self.request(accept, &listed);
+        let drop = lookup::drop_staging(&request).map_err(Error::from)?;
         let dropped = run(&self.engine.ports, &drop).await;
-        let left = dropped.is_err().then(|| identifier::staging_name(self.batch));
+        let left = dropped.is_err().then(|| request.staging_name());
         Ok(Rehearsal { left, ..staged? })
     }
 
@@ -150,10 +151,10 @@ impl Would<'_> {
         accept: Option<&Accept>,
     ) -> Result<Rehearsal, RehearseError> {
         let nothing = || self.nothing_staged(Some(listed.clone()), Verdict::default());
-        let stage = stage(&self.request(accept), source).map_err(Error::from)?;
+        let stage = stage(&self.request(accept, listed), source).map_err(Error::from)?;
         let execution = to_its_end(&self.engine.ports, &stage.batch).await?;
         if execution.status != ExecutionStatus::Finished {
-            let failure = Some(self.why(&stage, &execution, accept).await?);
+            let failure = Some(self.why(&stage, &execution, &self.request(accept, listed)).await?);
             return Ok(Rehearsal { failure, ..nothing() });
         }
         let warehouse = &self.engine.ports.warehouse;
@@ -172,16 +173,11 @@ impl Would<'_> {
     }
 
     /// Why COPY failed: what Redshift noted of the files, else its error.
-    async fn why(
-        &self,
-        stage: &Stage,
-        execution: &Execution,
-        accept: Option<&Accept>,
-    ) -> Result<String, RehearseError> {
+    async fn why(&self, stage: &Stage, execution: &Execution, request: &Request<'_>) -> Result<String, RehearseError> {
         let error = execution.first_error().unwrap_or("it was cancelled").to_owned();
         let copy = stage.copy.and_then(|copy| execution.statements.get(copy.0 - 1));
         let Some(query) = copy.map(|copy| copy.query_id).filter(|id| *id > 0) else { return Ok(error) };
-        let question = lookup::load_errors(&self.request(accept), query).map_err(Error::from)?;
+        let question = lookup::load_errors(request, query).map_err(Error::from)?;
         let found = rows::load_errors(&ask(&self.engine.ports, &question).await?).map_err(Error::from)?;
         let told = found.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         Ok(if told.is_empty() { error } else { told })
@@ -199,7 +195,7 @@ impl Would<'_> {
         }
     }
 
-    fn request<'a>(&'a self, accept: Option<&Accept>) -> Request<'a> {
+    fn request<'a>(&'a self, accept: Option<&Accept>, listed: &'a Listed) -> Request<'a> {
         let item: Option<&PartitionItem> = self.seen.item.as_ref();
         Request {
             definition: self.definition,
@@ -213,6 +209,7 @@ impl Would<'_> {
             statement_timeout: self.definition.load_window,
             last: self.last().map(|last| LastBatch { batch: last.batch, rows: last.rows }),
             accept_foreign_rows: accept.is_some_and(|accept| accept.kinds.contains(&GuardKind::ForeignRows)),
+            listed: Some(&listed.digest),
         }
     }
 

@@ -83,6 +83,7 @@ impl World {
             statement_timeout: Duration::from_mins(30),
             last,
             accept_foreign_rows: false,
+            listed: None,
         }
     }
 

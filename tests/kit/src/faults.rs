@@ -91,7 +91,7 @@ impl World {
     /// Drops what a batch has staged, as somebody who tidies by hand would; gives how many tables there were.
     pub async fn drop_staging(&self, batch: &str) -> Result<usize> {
         let find = "SELECT quote_ident(schemaname) || '.' || quote_ident(tablename) FROM pg_tables \
-                    WHERE schemaname = 'tidemark_staging' AND tablename = 'batch_' || $1";
+                    WHERE schemaname = 'tidemark_staging' AND tablename LIKE 'batch_' || $1 || '%'";
         let tables = self.sql.query(find, &[&batch]).await.context("cannot look for staging tables")?;
         for table in &tables {
             self.execute(&format!("DROP TABLE {}", table.try_get::<_, String>(0)?)).await?;

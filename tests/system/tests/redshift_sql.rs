@@ -158,6 +158,7 @@ impl World {
             statement_timeout: Duration::from_mins(1),
             last: None,
             accept_foreign_rows: false,
+            listed: None,
         }
     }
 
@@ -221,7 +222,7 @@ impl World {
             });
             let day = day.context("a partition of a day")?;
             let values: Vec<_> = (0..rows).map(|id| format!("({id}, DATE '{day}', 'x')")).collect();
-            let staging = identifier::staging(request.batch)?;
+            let staging = identifier::staging(&request.staging_name())?;
             self.sql(&[&format!("INSERT INTO {staging} (id, dt, said) VALUES {}", values.join(", "))]).await?;
         }
         let staged_at = "2026-11-02T03:04:05.678Z".parse()?;
@@ -256,7 +257,7 @@ async fn a_partition_is_staged_swapped_and_looked_up() -> Result<()> {
     let first = world.request(&partition, new_batch(), 4);
     let verified = world.stage(&first, 3).await?;
     let again = world.failure(&rebuild::stage(&first, None)?.batch).await?;
-    assert!(staging_exists(&again.message, &identifier::staging_name(first.batch)), "{}", again.message);
+    assert!(staging_exists(&again.message, &first.staging_name()), "{}", again.message);
     let recount = lookup::recount(&first)?;
     let counts = rows::stage_counts(&world.definition, &world.rows(&recount, recount.last()).await?)?;
     assert_eq!((counts.staged_rows, counts.target_rows, counts.other_partition_rows), (3, 0, 0));
@@ -337,7 +338,7 @@ async fn sweep_is_told_the_newest_batches_and_what_is_not_booked() -> Result<()>
 
     let tables = ledger::read_staging_tables(&ask(ledger::staging_tables()?).await?)?;
     assert_eq!(tables.len(), 9);
-    world.finish(&ledger::drop_staging(&tables)?).await?;
+    world.finish(&ledger::drop_staging(tables.iter().map(|(_, name)| name.as_str()))?).await?;
     assert_eq!(ask(ledger::staging_tables()?).await?, Vec::<Vec<Field>>::new());
     Ok(())
 }
@@ -511,7 +512,7 @@ async fn c123_c169_what_was_not_verified_or_is_of_another_partition_is_never_swa
     let failure = world.failure(&swap(&request, &other)?).await?;
     assert!(failure.kind == FailureKind::Bug && failure.message.contains("TIDEMARK-STAGED:"), "{}", failure.message);
 
-    let staging = identifier::staging(request.batch)?;
+    let staging = identifier::staging(&request.staging_name())?;
     world.sql(&[&format!("UPDATE {staging} SET dt = DATE '2026-11-02' WHERE id = 1")]).await?;
     let recount = lookup::recount(&request)?;
     let counts = rows::stage_counts(&world.definition, &world.rows(&recount, recount.last()).await?)?;

@@ -340,6 +340,7 @@ fn shape(definition: &Definition, values: &[PartitionValue; 4], text: &str) -> R
         statement_timeout: Duration::from_mins(1),
         last: Some(LastBatch { batch, rows: 3 }),
         accept_foreign_rows: false,
+        listed: None,
     };
     let source = CopySource {
         manifest_url: format!("s3://control/{text}/manifest.json"),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::definition::{ColumnName, Definition, PartKind, SqlType};
-use crate::id::{BatchId, DatasetName, Epoch, Fence, Generation, PartitionName, StackName};
+use crate::id::{BatchId, DatasetName, Digest, Epoch, Fence, Generation, PartitionName, StackName};
 use crate::partition::Committed;
 use crate::partition_value::{Partition, PartitionValue};
 use crate::sql::SqlError;
@@ -203,7 +203,7 @@ pub fn width_problem(definition: &Definition) -> Result<Option<String>, SqlError
 }
 
 fn widest_bytes(definition: &Definition, partition: &Partition, stack: &StackName) -> Result<usize, SqlError> {
-    let hash = definition.hash();
+    let (hash, digest) = (definition.hash(), Digest::of([b"any".as_slice()]));
     let request = Request {
         definition,
         definition_hash: &hash,
@@ -216,6 +216,7 @@ fn widest_bytes(definition: &Definition, partition: &Partition, stack: &StackNam
         statement_timeout: Duration::from_hours(24),
         last: Some(LastBatch { batch: BatchId(uuid::Uuid::max()), rows: u64::MAX }),
         accept_foreign_rows: false,
+        listed: Some(&digest),
     };
     let source = CopySource {
         manifest_url: format!("s3://{}", "m".repeat(1_024)),

@@ -1,14 +1,14 @@
 //! COPY: the statement that fills a staging table, with the options its definition asks for.
 
 use super::rebuild::{CopyRole, CopySource, Request};
-use super::{SqlError, identifier, literal};
+use super::{SqlError, literal};
 use crate::definition::{Compression, Definition, Encoding, Format, Paths, SqlType, Switch};
 
 /// COPY from a manifest into the batch's staging table.
 pub(super) fn copy(request: &Request<'_>, source: &CopySource) -> Result<String, SqlError> {
     let definition = request.definition;
     let mut clauses = vec![
-        format!("COPY {}", identifier::staging(request.batch)?),
+        format!("COPY {}", request.staging()?),
         format!("FROM {}", literal::text(&source.manifest_url)?),
         format!("IAM_ROLE {} MANIFEST", role(&source.role)?),
     ];

@@ -35,7 +35,7 @@ pub(super) fn of_partition(request: &Request<'_>) -> Result<String, SqlError> {
 /// required column how many staged rows have a value.
 pub(super) fn staged(request: &Request<'_>) -> Result<String, SqlError> {
     let definition = request.definition;
-    let staged = shaped(definition, &identifier::staging(request.batch)?)?;
+    let staged = shaped(definition, &request.staging()?)?;
     let in_files = condition(request, |in_files| in_files)?;
     let other_partition = if in_files.is_empty() {
         "0".to_owned()
@@ -97,7 +97,7 @@ pub(super) fn before(request: &Request<'_>) -> Result<String, SqlError> {
         foreign = foreign(request)?,
         target = identifier::table(&request.definition.target)?,
         of_partition = of_partition(request)?,
-        staging = identifier::staging(request.batch)?,
+        staging = request.staging()?,
     ))
 }
 

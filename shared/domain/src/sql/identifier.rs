@@ -3,7 +3,7 @@
 use sha2::{Digest as _, Sha256};
 
 use crate::definition::{ColumnName, TableName};
-use crate::id::BatchId;
+use crate::id::{BatchId, Digest};
 
 /// Redshift's limit, in bytes.
 pub const MAX_BYTES: usize = 127;
@@ -11,6 +11,8 @@ pub const MAX_BYTES: usize = 127;
 pub const SCHEMA: &str = "tidemark";
 /// The schema of staging tables.
 pub const STAGING_SCHEMA: &str = "tidemark_staging";
+/// Digits of the digest in a staging table's name, which has 55 bytes with them.
+const DIGEST_DIGITS: usize = 12;
 
 /// Why a name is no identifier.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -44,19 +46,23 @@ pub fn table(name: &TableName) -> Result<String, InvalidIdentifier> {
     Ok(format!("{}.{}", quoted(&name.schema)?, quoted(&name.table)?))
 }
 
-/// The bare name of a batch's staging table: `batch_` and the batch's id.
-pub fn staging_name(batch: BatchId) -> String {
-    format!("batch_{batch}")
+/// The bare name of a batch's staging table: `batch_`, the batch's id, and the first digits of the digest of what it listed. So a
+/// batch that lists once more, which one does that a restored state table knows as listing, never takes what it staged before for
+/// its own.
+pub fn staging_name(batch: BatchId, listed: Option<&Digest>) -> String {
+    let digits: String = listed.map(|digest| digest.as_str().chars().take(DIGEST_DIGITS).collect()).unwrap_or_default();
+    if digits.is_empty() { format!("batch_{batch}") } else { format!("batch_{batch}_{digits}") }
 }
 
 /// The batch whose staging table has this name, if it is one.
 pub fn batch_of_staging(name: &str) -> Option<BatchId> {
-    name.strip_prefix("batch_")?.parse().ok().map(BatchId)
+    let name = name.strip_prefix("batch_")?;
+    name.split_once('_').map_or(name, |(id, _)| id).parse().ok().map(BatchId)
 }
 
 /// `tidemark_staging."batch_…"`.
-pub fn staging(batch: BatchId) -> Result<String, InvalidIdentifier> {
-    Ok(format!("{STAGING_SCHEMA}.{}", quoted(&staging_name(batch))?))
+pub fn staging(name: &str) -> Result<String, InvalidIdentifier> {
+    Ok(format!("{STAGING_SCHEMA}.{}", quoted(name)?))
 }
 
 /// What Tidemark keeps per target.
@@ -112,11 +118,12 @@ mod tests {
     }
 
     #[test]
-    fn staging_tables_are_named_by_their_batch() {
+    fn staging_tables_are_named_by_their_batch_and_what_it_listed() {
         let batch = BatchId("01936000-0000-7000-8000-000000000002".parse().unwrap());
-        let name = staging_name(batch);
-        assert_eq!(name, "batch_01936000-0000-7000-8000-000000000002");
+        let name = staging_name(batch, Some(&Digest::stored("0123456789abcdef".repeat(4))));
+        assert_eq!(name, "batch_01936000-0000-7000-8000-000000000002_0123456789ab");
         assert_eq!(batch_of_staging(&name), Some(batch));
+        assert_eq!(batch_of_staging(&staging_name(batch, None)), Some(batch));
         assert_eq!(batch_of_staging("batch_of_somebody"), None);
         assert_eq!(batch_of_staging("orders"), None);
     }

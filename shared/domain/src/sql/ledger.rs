@@ -186,18 +186,18 @@ pub fn staging_tables() -> Result<Batch, SqlError> {
     ask("staging-tables", sql)
 }
 
-/// Reads the rows of [`staging_tables`]: the batches whose tables they are. A table of another name is left out.
-pub fn read_staging_tables(rows: &[Vec<Field>]) -> Result<Vec<BatchId>, RowError> {
+/// Reads the rows of [`staging_tables`]: batches, and the names of their tables. A table of another name is left out.
+pub fn read_staging_tables(rows: &[Vec<Field>]) -> Result<Vec<(BatchId, String)>, RowError> {
     let name = |row: &Vec<Field>| Reader::new("staging tables", row).text("table_name");
     let names: Result<Vec<String>, RowError> = rows.iter().map(name).collect();
-    Ok(names?.iter().filter_map(|name| identifier::batch_of_staging(name)).collect())
+    Ok(names?.into_iter().filter_map(|name| Some((identifier::batch_of_staging(&name)?, name))).collect())
 }
 
-/// Drops the staging tables of these batches, [`DROPPED_AT_ONCE`] at most.
-pub fn drop_staging(batches: &[BatchId]) -> Result<Batch, SqlError> {
+/// Drops the staging tables of these names, [`DROPPED_AT_ONCE`] at most.
+pub fn drop_staging<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Batch, SqlError> {
     let mut statements = settings();
-    for batch in batches {
-        statements.push(format!("DROP TABLE IF EXISTS {}", identifier::staging(*batch)?));
+    for name in names {
+        statements.push(format!("DROP TABLE IF EXISTS {}", identifier::staging(name)?));
     }
     Batch::new("tidemark/drop-left-over", statements)
 }

@@ -1,6 +1,6 @@
 //! What is asked of Redshift outside a batch's transactions. Each result is that of the batch's last statement.
 
-use super::identifier::{self, PerTarget, per_target};
+use super::identifier::{PerTarget, per_target};
 use super::rebuild::{Request, name, settings};
 use super::{Batch, SqlError, count, literal, rows};
 
@@ -55,7 +55,7 @@ pub fn blockers(request: &Request<'_>, pid: i64) -> Result<Batch, SqlError> {
 
 /// Drops the batch's staging table, if it is there.
 pub fn drop_staging(request: &Request<'_>) -> Result<Batch, SqlError> {
-    let sql = format!("DROP TABLE IF EXISTS {}", identifier::staging(request.batch)?);
+    let sql = format!("DROP TABLE IF EXISTS {}", request.staging()?);
     ask(request, "drop-staging", sql)
 }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::identifier::{self, PerTarget, per_target};
+use super::identifier::{self, InvalidIdentifier, PerTarget, per_target};
 use super::{Batch, SqlError, SubStatement, copy, count, literal, upsert};
 use crate::definition::{Definition, SqlType, WriteMode};
 use crate::id::{BatchId, DefinitionHash, Digest, Epoch, Fence, Generation, StackName};
@@ -46,6 +46,20 @@ pub struct Request<'a> {
     pub last: Option<LastBatch>,
     /// Whether rows that no batch of ours wrote may be deleted.
     pub accept_foreign_rows: bool,
+    /// The digest of what it listed, once it has: what has a staging table has one.
+    pub listed: Option<&'a Digest>,
+}
+
+impl Request<'_> {
+    /// The bare name of its staging table.
+    pub fn staging_name(&self) -> String {
+        identifier::staging_name(self.batch, self.listed)
+    }
+
+    /// Its staging table.
+    pub(super) fn staging(&self) -> Result<String, InvalidIdentifier> {
+        identifier::staging(&self.staging_name())
+    }
 }
 
 /// The partition's last committed batch.
@@ -238,7 +252,7 @@ fn create_staging(request: &Request<'_>) -> Result<String, SqlError> {
     for column in &request.definition.columns {
         columns.push(format!("    {} {}", identifier::column(&column.name)?, type_name(column.sql_type)));
     }
-    Ok(format!("CREATE TABLE {} (\n{}\n)", identifier::staging(request.batch)?, columns.join(",\n")))
+    Ok(format!("CREATE TABLE {} (\n{}\n)", request.staging()?, columns.join(",\n")))
 }
 
 fn type_name(sql_type: SqlType) -> String {
@@ -297,7 +311,7 @@ fn insert(request: &Request<'_>, target: &str) -> Result<String, SqlError> {
         columns.join(", "),
         values.join(", "),
         match definition.write {
-            WriteMode::Replace => count::shaped(definition, &identifier::staging(request.batch)?)?,
+            WriteMode::Replace => count::shaped(definition, &request.staging()?)?,
             WriteMode::Upsert => "tidemark_winners".to_owned(),
         }
     ))

@@ -12,7 +12,7 @@ use super::rebuild::Request;
 use super::{SqlError, count, identifier, literal};
 use crate::apply::lookback_over;
 use crate::definition::Definition;
-use crate::id::{BatchId, DefinitionHash, Epoch, Fence, Generation, StackName};
+use crate::id::{BatchId, DefinitionHash, Digest, Epoch, Fence, Generation, StackName};
 use crate::lateness::{self, Span};
 use crate::partition_value::Partition;
 
@@ -28,7 +28,7 @@ pub struct About<'a> {
     /// The newest committed batch.
     pub committed: Option<BatchId>,
     /// The batch in progress, or else the newest that ended: whose staging table may be there.
-    pub newest: Option<BatchId>,
+    pub newest: Option<(BatchId, Option<&'a Digest>)>,
 }
 
 /// Why a query can't be filled in for a partition.
@@ -95,7 +95,9 @@ fn value(name: &str, about: &About<'_>) -> Result<String, FillError> {
             None => return Err(FillError::Nothing("no batch of the partition has committed")),
         },
         "staging" => match about.newest {
-            Some(batch) => identifier::staging(batch).map_err(SqlError::from)?,
+            Some((batch, listed)) => {
+                identifier::staging(&identifier::staging_name(batch, listed)).map_err(SqlError::from)?
+            }
             None => return Err(FillError::Nothing("no batch of the partition is known")),
         },
         "day_over" => moment(span(about)?.end)?,
@@ -122,6 +124,7 @@ fn of_partition(about: &About<'_>) -> Result<String, SqlError> {
         statement_timeout: Duration::ZERO,
         last: None,
         accept_foreign_rows: false,
+        listed: None,
     })
 }
 
@@ -164,8 +167,8 @@ type = "date"
         let partition = definition.partition(&PartitionName::new(partition).unwrap()).unwrap();
         let stack = StackName::new("prod").unwrap();
         let batch = "01936000-0000-7000-8000-000000000001".parse().ok().map(BatchId);
-        let about =
-            About { stack: &stack, definition: &definition, partition: &partition, committed: batch, newest: batch };
+        let newest = batch.map(|batch| (batch, None));
+        let about = About { stack: &stack, definition: &definition, partition: &partition, committed: batch, newest };
         fill(query, &about)
     }
 

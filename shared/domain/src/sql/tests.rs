@@ -7,6 +7,7 @@ use sqlparser::dialect::RedshiftSqlDialect;
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Token, Tokenizer};
 
+use super::identifier::staging_name;
 use super::rebuild::{CopyRole, CopySource, LastBatch, Listed, Request, Verified};
 use super::{Batch, MAX_STATEMENT_BYTES, SqlError, identifier, install, ledger, lookup, rebuild};
 use crate::definition::{self, Column, ColumnName, Definition, SqlType, TableName};
@@ -119,12 +120,14 @@ struct Born {
     partition: Partition,
     stack: StackName,
     last: Option<LastBatch>,
+    listed: Digest,
 }
 
 impl Born {
     fn of(definition: Definition, partition: Partition) -> Self {
         let hash = DefinitionHash::of([definition.name.as_str().as_bytes()]);
-        Self { definition, hash, partition, stack: StackName::new("tidemark-prod").unwrap(), last: None }
+        let stack = StackName::new("tidemark-prod").unwrap();
+        Self { definition, hash, partition, stack, last: None, listed: listed().digest }
     }
 
     fn after(mut self, rows: u64) -> Self {
@@ -146,6 +149,7 @@ impl Born {
             statement_timeout: Duration::from_mins(30),
             last: self.last,
             accept_foreign_rows: false,
+            listed: Some(&self.listed),
         }
     }
 }
@@ -237,8 +241,9 @@ fn runbook() -> Vec<Batch> {
         Born::of(definition(CLICKS), long_day()),
     ] {
         let batch = Some(born.request().batch);
+        let newest = batch.map(|batch| (batch, Some(&born.listed)));
         let Born { definition, partition, .. } = &born;
-        let about = super::runbook::About { stack: &stack, definition, partition, committed: batch, newest: batch };
+        let about = super::runbook::About { stack: &stack, definition, partition, committed: batch, newest };
         for file in &files {
             let query = super::runbook::fill(&std::fs::read_to_string(file).unwrap(), &about).unwrap();
             let name = file.file_stem().unwrap().to_string_lossy();
@@ -263,7 +268,7 @@ fn sweeps() -> Vec<Batch> {
         ledger::newest_between(&stack, &dataset, Some(&names[0]), Some(&names[1])).unwrap(),
         ledger::newest_of(&stack, &dataset, &names).unwrap().0,
         ledger::staging_tables().unwrap(),
-        ledger::drop_staging(&[batch(1), batch(2)]).unwrap(),
+        ledger::drop_staging([staging_name(batch(1), Some(&listed().digest)).as_str(), "batch_of_\"somebody"]).unwrap(),
     ]
 }
 
@@ -286,7 +291,9 @@ fn c141_sweeps_questions_keep_the_limits_however_many_and_long_the_names() {
     let ids: Vec<BatchId> = (0..500).map(|_| BatchId(uuid::Uuid::now_v7())).collect();
     let book = ledger::book(&ids, &format!("s3://{}", "k".repeat(1_024)), &CopyRole::Default).unwrap();
     assert!(book.statements().iter().all(|sql| sql.len() < MAX_STATEMENT_BYTES));
-    ledger::drop_staging(&ids[..ledger::DROPPED_AT_ONCE]).unwrap();
+    let digest = listed().digest;
+    let names: Vec<String> = ids.iter().map(|id| staging_name(*id, Some(&digest))).collect();
+    ledger::drop_staging(names[..ledger::DROPPED_AT_ONCE].iter().map(String::as_str)).unwrap();
 }
 
 fn render(batches: &[Batch]) -> String {

@@ -51,7 +51,7 @@ pub(super) fn ties(definition: &Definition, order_by: &ColumnName, staged: &str)
 /// The winners, shaped as they go into the target. Under the fence table's lock nobody of ours changes the target meanwhile.
 pub(super) fn winners(request: &Request<'_>) -> Result<String, SqlError> {
     let definition = request.definition;
-    let staged = count::shaped(definition, &identifier::staging(request.batch)?)?;
+    let staged = count::shaped(definition, &request.staging()?)?;
     let columns: Vec<ColumnName> = definition.columns.iter().map(|column| column.name.clone()).collect();
     let all = names(&columns, "")?;
     let Some(order_by) = &definition.order_by else {
@@ -88,7 +88,7 @@ pub(super) fn before(request: &Request<'_>) -> Result<String, SqlError> {
          CROSS JOIN (SELECT count(*) AS staged_rows FROM {staging}) AS s",
         target = identifier::table(&definition.target)?,
         same = same_key(definition, "o", "w")?,
-        staging = identifier::staging(request.batch)?,
+        staging = request.staging()?,
     ))
 }
 
@@ -103,7 +103,7 @@ pub(super) fn delete(request: &Request<'_>) -> Result<String, SqlError> {
 /// the same, which the seal asks for.
 pub(super) fn after(request: &Request<'_>) -> Result<String, SqlError> {
     let definition = request.definition;
-    let staged = count::shaped(definition, &identifier::staging(request.batch)?)?;
+    let staged = count::shaped(definition, &request.staging()?)?;
     Ok(format!(
         "INSERT INTO tidemark_counts (moment, target_rows, staged_rows)\n\
          SELECT 'after', t.target_rows, s.staged_keys\n\

@@ -3,7 +3,7 @@
 //! Costs two index queries a dataset; where anything waits, two reads of at most a hundred items each, and one more where
 //! anything is parked. Indexes lag by moments.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use tidemark_domain::cursor::{self, Cursor, Failing, Task};
@@ -13,7 +13,7 @@ use tidemark_domain::partition::PartitionItem;
 use tidemark_domain::partition_value::Partition;
 use tidemark_domain::sweep::wake::watermark;
 
-use super::unreadable;
+use super::{datasets, unreadable};
 use crate::Ports;
 use crate::error::Error;
 use crate::ports::{DueEntry, Index};
@@ -119,20 +119,27 @@ pub enum Comes {
     WaitsSince(Timestamp),
 }
 
-/// Whether sweep comes, and whether its tasks come to their ends.
+/// Whether sweep comes, and whether its tasks come to their ends: those of the stack, and of datasets that aren't retired.
 pub async fn sweep(ports: &Ports) -> Result<Sweep, Error> {
     let now = ports.clock.now();
     let cursors = ports.state.items(cursor::CURSORS, cursor::PREFIX, None, CURSORS_AT_MOST).await?;
-    let cursors: Vec<(String, Cursor)> =
-        cursors.into_iter().filter_map(|(sk, item)| Some((sk, Cursor::from_item(&item).ok()?))).collect();
-    let comes = match cursors.iter().map(|(_, cursor)| cursor.next_at).min() {
+    let catalog = datasets::catalog(ports).await?;
+    let in_use: BTreeSet<DatasetName> = catalog.datasets.into_iter().map(|place| place.name).collect();
+    let mut standing = Vec::new();
+    for (sk, item) in cursors {
+        let (Some((task, dataset)), Ok(cursor)) = (Cursor::of(&sk), Cursor::from_item(&item)) else { continue };
+        if dataset.as_ref().is_none_or(|dataset| in_use.contains(dataset)) {
+            standing.push((task, dataset, cursor));
+        }
+    }
+    let comes = match standing.iter().map(|(.., cursor)| cursor.next_at).min() {
         None => Comes::Never,
         Some(at) if at <= now => Comes::WaitsSince(at),
         Some(_) => Comes::InTime,
     };
-    let failing = cursors.iter().filter_map(|(sk, cursor)| {
-        let (task, dataset) = Cursor::of(sk)?;
-        Some((task, dataset, cursor.fails_for_long(now)?.clone()))
+    let failing = standing.into_iter().filter_map(|(task, dataset, cursor)| {
+        let failing = cursor.fails_for_long(now)?.clone();
+        Some((task, dataset, failing))
     });
     Ok(Sweep { comes, failing: failing.collect() })
 }

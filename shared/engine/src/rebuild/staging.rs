@@ -5,7 +5,7 @@ use tidemark_domain::failure::{FailureKind, staging_exists};
 use tidemark_domain::partition::{Accept, Listed};
 use tidemark_domain::settle;
 use tidemark_domain::sql::rebuild::{self, CopySource, Stage, Verified};
-use tidemark_domain::sql::{identifier, lookup, rows};
+use tidemark_domain::sql::{lookup, rows};
 use tidemark_domain::step;
 use tidemark_domain::verify::{self, GuardKind, LoadCounts, SourceCounts, StageCounts, Verdict};
 
@@ -73,7 +73,7 @@ impl Worker<'_> {
             return self.recount().await;
         }
         let error = execution.first_error().unwrap_or_default();
-        if staging_exists(error, &identifier::staging_name(self.batch.id)) {
+        if staging_exists(error, &self.request().staging_name()) {
             // Made and filled in one transaction, its inventory recorded before: it is whole.
             return self.recount().await;
         }

@@ -3,7 +3,7 @@
 use tidemark_domain::failure::{FailureKind, staging_is_gone};
 use tidemark_domain::partition::{Committed, FailureState};
 use tidemark_domain::sql::rebuild::{self, Listed as SqlListed, Swap};
-use tidemark_domain::sql::{identifier, lookup, rows};
+use tidemark_domain::sql::{lookup, rows};
 use tidemark_domain::step::{self, Swapped};
 use tidemark_domain::verify::SourceCounts;
 
@@ -80,7 +80,7 @@ impl Worker<'_> {
             }
             Swapped::Failed => {
                 let error = execution.first_error().unwrap_or_default();
-                if staging_is_gone(error, &identifier::staging_name(self.batch.id)) {
+                if staging_is_gone(error, &self.request().staging_name()) {
                     return Ok(Err(self.settle(FailureKind::SourceChanged, error)));
                 }
                 let failure = self.why(&swap.batch, execution);

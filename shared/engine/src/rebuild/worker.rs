@@ -226,6 +226,7 @@ impl<'a> Worker<'a> {
             statement_timeout: std::time::Duration::from_secs(self.batch.statement_timeout_seconds),
             last: self.batch.before.as_ref().map(|before| LastBatch { batch: before.batch, rows: before.rows }),
             accept_foreign_rows: self.batch.accept.as_ref().is_some_and(|a| a.kinds.contains(&GuardKind::ForeignRows)),
+            listed: self.batch.listed.as_ref().map(|listed| &listed.digest),
         }
     }
 

@@ -157,10 +157,11 @@ impl Engine {
     pub(super) async fn drop_staging(&self, cursor: &mut Cursor, until: Timestamp) -> Result<(), Error> {
         let now = self.ports.clock.now();
         let tables = ledger::read_staging_tables(&self.ask_within(&ledger::staging_tables()?, until).await?)?;
-        let mut old: Vec<BatchId> = tables.into_iter().filter(|batch| may_be_dropped(*batch, now)).collect();
+        let mut old: Vec<(BatchId, String)> =
+            tables.into_iter().filter(|(batch, _)| may_be_dropped(*batch, now)).collect();
         if !old.is_empty() {
             if let Some(open) = self.open_batches().await? {
-                old.retain(|batch| !open.contains(batch));
+                old.retain(|(batch, _)| !open.contains(batch));
             } else {
                 let tables = old.len();
                 tracing::warn!(
@@ -170,14 +171,14 @@ impl Engine {
                 old.clear();
             }
         }
-        for batches in old.chunks(DROPPED_AT_ONCE) {
-            let drop = ledger::drop_staging(batches)?;
+        for tables in old.chunks(DROPPED_AT_ONCE) {
+            let drop = ledger::drop_staging(tables.iter().map(|(_, name)| name.as_str()))?;
             let id = self.submit_within(&drop, until).await?.id;
             let told = self.followed(&id, until).await?;
             if told.as_ref().is_none_or(|told| told.status != ExecutionStatus::Finished) {
                 return Err(failed(drop.name(), told.as_ref()));
             }
-            tracing::info!(tables = batches.len(), "staging tables dropped");
+            tracing::info!(tables = tables.len(), "staging tables dropped");
         }
         *cursor = cursor.finished(Task::Staging, self.ports.clock.now());
         Ok(())

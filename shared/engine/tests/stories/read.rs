@@ -3,13 +3,18 @@
 use std::time::Duration;
 
 use jiff::SignedDuration;
+use tidemark_domain::cursor::Task;
+use tidemark_domain::dataset::catalog_key;
 use tidemark_domain::id::PartitionName;
+use tidemark_domain::route::Catalog;
 use tidemark_domain::story::Outcome;
+use tidemark_engine::memory::Plan;
 use tidemark_engine::ports::Clock as _;
-use tidemark_engine::read::gauges::Count;
+use tidemark_engine::read::gauges::{Comes, Count, Sweep};
 use tidemark_engine::read::stories::{Wanted, newest};
 use tidemark_engine::read::{datasets, gauges};
 
+use super::sweep::sweep;
 use super::world::{TOML, World};
 
 const HELD: &str = "[orders.tolerance]\nrow_drop = \"refuse\"\nempty_source = \"refuse\"\npatience = \"1h\"\n";
@@ -44,6 +49,34 @@ async fn gauges_tell_what_waits_what_is_put_off_and_what_is_parked() {
     assert_eq!(oldest.as_str(), "dt=2026-11-02");
     assert!(world.clock.now().duration_since(since) > SignedDuration::from_mins(1));
     assert_eq!(told.watermark(&world.definition).unwrap().name.as_str(), "dt=2026-11-01");
+}
+
+#[tokio::test]
+async fn whether_sweep_comes_and_its_tasks_end_is_told_by_the_cursors_of_datasets_in_use() {
+    let mut world = World::new(TOML).await;
+    let told = async |world: &World| gauges::sweep(&world.engine().ports).await.unwrap();
+    assert_eq!(told(&world).await, Sweep { comes: Comes::Never, failing: vec![] });
+    world.plan = Plan::down("objects.list");
+    for _ in 0..8 * 60 {
+        sweep(&world).await;
+        world.clock.advance(Duration::from_mins(1));
+    }
+    world.plan = Plan::quiet();
+    let failing = told(&world).await.failing;
+    assert_eq!((failing[0].0, failing[0].1.as_ref()), (Task::Look, Some(&world.definition.name)), "{failing:?}");
+    assert_eq!(failing.len(), 1);
+    // Its dataset goes, with cursors that nobody moves any more.
+    world.set_head(&[("mode", "retired".into())]);
+    let gone = Catalog::default().after(&Catalog::of([&world.definition]));
+    let text = serde_json::to_string(&gone).unwrap();
+    world.state.put(catalog_key(), [("catalog".to_owned(), text.into())].into());
+    for _ in 0..3 {
+        world.clock.advance(Duration::from_hours(25));
+        sweep(&world).await;
+    }
+    assert_eq!(told(&world).await, Sweep { comes: Comes::InTime, failing: vec![] });
+    world.clock.advance(Duration::from_hours(25));
+    assert!(matches!(told(&world).await.comes, Comes::WaitsSince(_)), "the stack's own tasks");
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tidemark_domain::id::BatchId;
 use tidemark_domain::job::Kind;
 use tidemark_domain::partition::PartitionItem;
+use tidemark_domain::sql::identifier::staging_name;
 use tidemark_engine::memory::Pace;
 use tidemark_engine::ports::Clock as _;
 
@@ -150,7 +151,8 @@ async fn old_staging_tables_whose_batch_is_over_are_dropped() {
     world.clock.advance(Duration::from_secs(31));
     world.warehouse.set_pace("/swap", Pace::ByHand);
     world.rebuild().await;
-    let open = world.item(&day(0)).batch.unwrap().id;
+    let open = world.item(&day(0)).batch.unwrap();
+    let open = staging_name(open.id, open.listed.as_ref().map(|listed| &listed.digest));
     sweep(&world).await;
     world.clock.advance(Duration::from_hours(25));
     sweep(&world).await;
@@ -160,7 +162,7 @@ async fn old_staging_tables_whose_batch_is_over_are_dropped() {
     world.clock.advance(Duration::from_hours(24 * 7));
     sweep(&world).await;
     let left = world.warehouse.staging_tables();
-    assert_eq!(left, [format!("batch_{open}"), "somebodys_own".to_owned()], "the young one is old now");
+    assert_eq!(left, [open, "somebodys_own".to_owned()], "the young one is old now");
 }
 
 /// The state table was restored, and so many takes came to nothing since that the fence is past the one that Redshift has: the

@@ -113,7 +113,7 @@ fn of_functions(world: &World, fence: u64) -> Result<Vec<Batch>> {
     let verified = Verified { staged_rows: 1, rejected_rows: 0, duplicate_rows: 0, staged_at, ..Verified::default() };
     let row = format!(
         "INSERT INTO {} (id, dt, said) VALUES (1, DATE '2026-11-01', 'x')",
-        identifier::staging(request.batch)?
+        identifier::staging(&request.staging_name())?
     );
     let book = ledger::book(&[request.batch], "s3://control/manifest.json", &CopyRole::Default)?;
     let is_copy = |sql: &&String| sql.starts_with("COPY ");
@@ -135,7 +135,7 @@ fn of_functions(world: &World, fence: u64) -> Result<Vec<Batch>> {
         ledger::newest_between(stack, dataset, None, None)?,
         ledger::newest_of(stack, dataset, std::slice::from_ref(&partition.name))?.0,
         ledger::staging_tables()?,
-        ledger::drop_staging(&[request.batch])?,
+        ledger::drop_staging([request.staging_name().as_str()])?,
     ])
 }
 

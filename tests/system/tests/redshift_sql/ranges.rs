@@ -31,7 +31,7 @@ async fn c059_the_hour_that_occurs_twice_is_swapped_as_one_and_nothing_beside_it
         let partition = world.definition.partition_of("2026/10/25/2/a.csv")?;
         let request = Request { accept_foreign_rows: true, ..world.request(&partition, new_batch(), 1) };
         let mut verified = world.stage(&request, 0).await?;
-        let staging = identifier::staging(request.batch)?;
+        let staging = identifier::staging(&request.staging_name())?;
         let edges = ["2026-10-25 00:00:00+00", "2026-10-25 01:59:59.999999+00", "2026-10-25 02:00:00+00"];
         let rows: Vec<_> = edges.iter().map(|at| format!("(1, CAST('{at}' AS {column}))")).collect();
         world

@@ -23,7 +23,7 @@ impl World {
     /// Stages rows by hand; what is counted of them.
     async fn staged(&self, request: &Request<'_>, rows: &str) -> Result<(Verified, StageCounts)> {
         self.finish(&rebuild::stage(request, None)?.batch).await?;
-        let staging = identifier::staging(request.batch)?;
+        let staging = identifier::staging(&request.staging_name())?;
         self.sql(&[&format!("INSERT INTO {staging} (id, dt, said) VALUES {rows}")]).await?;
         let recount = lookup::recount(request)?;
         let counts = rows::stage_counts(&self.definition, &self.rows(&recount, recount.last()).await?)?;

@@ -72,7 +72,7 @@ impl Users {
     async fn left_over(&self, owner: &str) -> Result<String> {
         let ten_days_ago = jiff::Timestamp::now() - jiff::SignedDuration::from_hours(240);
         let at = uuid::Timestamp::from_unix(uuid::NoContext, u64::try_from(ten_days_ago.as_second())?, 0);
-        let table = identifier::staging_name(BatchId(uuid::Uuid::new_v7(at)));
+        let table = identifier::staging_name(BatchId(uuid::Uuid::new_v7(at)), None);
         let make = format!(
             "CREATE TABLE tidemark_staging.\"{table}\" (id bigint); ALTER TABLE tidemark_staging.\"{table}\" OWNER TO {owner}"
         );

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
+use tidemark_domain::sql::identifier::batch_of_staging;
 use tidemark_domain::sql::rows::Field;
 
 use super::rows::TargetRow;
@@ -83,8 +84,8 @@ impl Transaction<'_> {
         }
         let values = items(between(rest, "\nSELECT ", "\nFROM ")?);
         let name = staging(sql, "\nFROM ")?;
-        let batch = name.strip_prefix("batch_")?;
-        let tag = values.iter().any(|value| literal(value).is_some_and(|text| text == batch)).then(|| batch.to_owned());
+        let batch = batch_of_staging(&name)?.to_string();
+        let tag = values.iter().any(|value| literal(value).is_some_and(|text| text == batch)).then_some(batch);
         let target = Arc::make_mut(&mut self.database.target);
         for staged in self.database.staging.get(&name)? {
             let condition = if staged.elsewhere { "elsewhere".to_owned() } else { condition.clone() };
