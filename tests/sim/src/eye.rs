@@ -53,6 +53,8 @@ struct Seen {
     differ: BTreeSet<String>,
     /// The newest generation of each that was to be rebuilt for real.
     forced: BTreeMap<String, Generation>,
+    /// The same when something was restored, where that was built: what had built it may be gone, and nobody asks again.
+    forced_before: BTreeMap<String, Generation>,
 }
 
 /// The newest request of a batch and phase.
@@ -62,8 +64,8 @@ struct Sent {
     id: Option<String>,
     /// A worker was told that it ended.
     over: bool,
-    /// Tokens before it, and when each was first sent.
-    earlier: Vec<(String, Timestamp)>,
+    /// Tokens before it.
+    earlier: Vec<String>,
 }
 
 impl Eye {
@@ -144,6 +146,8 @@ impl Eye {
         seen.target = self.warehouse.rows(&self.target);
         seen.forced.clear();
         seen.sent.clear();
+        let built = |item: &PartitionItem| item.forced.filter(|forced| *forced <= item.built);
+        seen.forced_before = seen.items.iter().filter_map(|(name, item)| Some((name.clone(), built(item)?))).collect();
         let mut differ: BTreeSet<String> = seen.ledger.keys().chain(seen.items.keys()).cloned().collect();
         seen.differ.append(&mut differ);
         seen.ledger.clear();
@@ -190,8 +194,9 @@ impl Eye {
         if let Some(batch) = &item.batch {
             seen.hold(invariants::lists_after_mark(batch.covers, item.marked), told);
         }
+        let before = seen.forced_before.get(partition).copied();
         let forced = seen.forced.entry(partition.to_owned()).or_default();
-        *forced = item.forced.unwrap_or_default().max(*forced);
+        *forced = item.forced.filter(|forced| Some(*forced) > before).unwrap_or_default().max(*forced);
         let (forced, built) = (*forced, ledger.iter().map(|row| row.generation).max().unwrap_or_default());
         if !differs {
             seen.hold(invariants::forced_is_real(&item, forced, built), told);
@@ -203,7 +208,7 @@ impl Eye {
         }
     }
 
-    /// A request goes out: I9, and I11 for a COPY. A zombie may send an earlier one again, which its token still stands for.
+    /// A request goes out: I9, and I11 for a COPY. A zombie may send an earlier one again, however late: under the token that it had.
     pub fn sends(&self, name: &str, token: &str) {
         if !["/fence", "/stage", "/swap"].iter().any(|suffix| name.ends_with(suffix)) {
             return;
@@ -211,8 +216,7 @@ impl Eye {
         let now = self.clock.now();
         let mut seen = self.lock();
         if let Some(sent) = seen.sent.get(name) {
-            let known = |(of, at): &(String, Timestamp)| of == token && now.duration_since(*at) < TOKEN_KEPT;
-            if sent.token == token || sent.earlier.iter().any(known) {
+            if sent.token == token || sent.earlier.iter().any(|earlier| earlier == token) {
                 return;
             }
             let unknown = !sent.over && now.duration_since(sent.at) < TOKEN_KEPT;
@@ -223,16 +227,18 @@ impl Eye {
         let mut earlier = vec![];
         if let Some(sent) = seen.sent.remove(name) {
             earlier = sent.earlier;
-            earlier.push((sent.token, sent.at));
+            earlier.push(sent.token);
         }
         let sent = Sent { token: token.to_owned(), at: now, id: None, over: false, earlier };
         seen.sent.insert(name.to_owned(), sent);
     }
 
-    /// A worker is told how its request stands.
-    pub fn told(&self, name: Option<&str>, execution: &Execution) {
+    /// A worker is told how its request stands; as it was sent, its name and token.
+    pub fn told(&self, request: Option<(&str, &str)>, execution: &Execution) {
         let mut seen = self.lock();
-        if let Some(sent) = name.and_then(|name| seen.sent.get_mut(name)) {
+        if let Some((name, token)) = request
+            && let Some(sent) = seen.sent.get_mut(name).filter(|sent| sent.token == token)
+        {
             sent.id = Some(execution.id.clone());
         }
         if execution.status != ExecutionStatus::Running {

@@ -228,11 +228,12 @@ impl Warehouse for Chaotic<WatchedWarehouse> {
         self.port.eye.sends(&name, &token);
         name.split('/').nth(2).iter().for_each(|partition| self.luck.scene().acts(partition, &self.luck.name()));
         let (what, wait_seconds) = (name.clone(), submission.wait_seconds);
+        let sent = (name.clone(), token.clone());
         let submit = again!([port, statements, name, token]
             port.submit(Submission { statements: &statements, name: &name, token: &token, wait_seconds }));
         let error = warehouse_error("BatchExecuteStatement");
         let submitted = self.luck.call("warehouse.submit", &what, error, submit).await;
-        submitted.inspect(|execution| self.port.eye.told(Some(submission.name), execution))
+        submitted.inspect(|execution| self.port.eye.told(Some((&sent.0, &sent.1)), execution))
     }
 
     async fn describe(&self, id: &str, wait_seconds: u32) -> Result<Option<Execution>, WarehouseError> {

@@ -1,7 +1,7 @@
 //! Staging: one transaction makes the staging table, copies, counts; then S3 is listed again, then verified.
 
 use tidemark_domain::definition::Definition;
-use tidemark_domain::failure::{FailureKind, staging_exists};
+use tidemark_domain::failure::{FailureKind, staging_exists, staging_is_gone};
 use tidemark_domain::partition::{Accept, Listed};
 use tidemark_domain::settle;
 use tidemark_domain::sql::rebuild::{self, CopySource, Stage, Verified};
@@ -82,9 +82,16 @@ impl Worker<'_> {
 
     async fn recount(&mut self) -> Result<Result<Counted, Next>, Error> {
         tracing::info!("the staging table is there already; counting it again");
-        Ok(match self.ask(&lookup::recount(&self.request())?).await? {
-            Answered::Rows(found) => Ok(Counted { counts: rows::stage_counts(&self.definition, &found)?, loads: None }),
-            Answered::Leave(next) => Err(next),
+        Ok(match self.ask(&lookup::recount(&self.request())?).await {
+            Ok(Answered::Rows(found)) => {
+                Ok(Counted { counts: rows::stage_counts(&self.definition, &found)?, loads: None })
+            }
+            Ok(Answered::Leave(next)) => Err(next),
+            // Somebody dropped it, or restored a warehouse without it.
+            Err(Error::Warehouse { message, .. }) if staging_is_gone(&message, &self.request().staging_name()) => {
+                Err(self.settle(FailureKind::SourceChanged, &message))
+            }
+            Err(error) => return Err(error),
         })
     }
 

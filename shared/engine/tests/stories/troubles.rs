@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use serde_json::json;
+use tidemark_domain::dataset::Mode;
 use tidemark_domain::id::Epoch;
 use tidemark_domain::partition::Phase;
 use tidemark_domain::sql::rows::Field;
@@ -95,6 +96,27 @@ async fn a_restored_batch_that_lists_anew_does_not_take_what_it_staged_before_fo
     world.put(&format!("{DAY}/a.csv"), "2\n").await;
     world.rest("restored").await;
     world.assert_true("restored while it listed").await;
+}
+
+/// Found by sim: its stage was told as failed and had run, so that the next try found the table; then a restored warehouse had none.
+#[tokio::test]
+async fn a_staging_table_that_goes_before_it_is_counted_again_is_made_anew_and_halts_nothing() {
+    let mut world = World::new(TOML).await;
+    world.put(&format!("{DAY}/a.csv"), "1\n").await;
+    world.mark().await;
+    let before = world.warehouse.backup();
+    world.warehouse.end_next("/stage", End::RunButFail("The connection attempt failed.".to_owned()));
+    world.plan = Plan::down("warehouse.result");
+    while world.submitted("/recount") == 0 {
+        world.rounds(1).await;
+    }
+    assert_eq!(world.item(DAY).batch.unwrap().attempt, 2);
+    world.warehouse.restore(&before);
+    world.plan = Plan::quiet();
+    world.rounds(30).await;
+    assert_eq!(world.head().mode, Mode::Active, "{:?}", world.head().why);
+    world.assert_true("staged anew").await;
+    assert_eq!(world.announcer.alerts(), []);
 }
 
 #[tokio::test]
