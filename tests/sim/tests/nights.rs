@@ -44,7 +44,15 @@ fn whatever_happens_at_night_the_morning_is_true_and_every_kind_of_fault_happens
 ///   (`rows_of_a_batch_that_a_restored_item_does_not_know_are_not_taken_for_somebody_elses`).
 /// - 2788: a second copy of the PUT of an inventory's part, by an invocation before, came after the inventory was sealed
 ///   (`what_an_attempt_before_wrote_arrives_again_and_changes_nothing`).
-const FOUND_A_FAULT: [u64; 3] = [14, 249, 2788];
+/// - 14122: the first copy of a swap's request came nine hours late, when a try of it had been seen to fail and its partition had been
+///   let go with its retired dataset (`a_retired_dataset_whose_swap_failed_once_is_fenced_before_it_leaves`).
+/// - 15357: look made a job of no partitions, which stopped every later job of its dataset
+///   (`many_lost_events_make_a_job_that_keeps_live_marks_from_waiting`).
+/// - 4987: a batch that a restored state table knew as listing listed anew, and took the staging table of its former listing, which had as
+///   many rows, for its own (`a_restored_batch_that_lists_anew_does_not_take_what_it_staged_before_for_its_own`).
+/// - 62291: a stage was told as failed and had run, then a restored warehouse lacked its table: the dataset was halted for it
+///   (`a_staging_table_that_goes_before_it_is_counted_again_is_made_anew_and_halts_nothing`).
+const FOUND_A_FAULT: [u64; 7] = [14, 249, 2788, 4987, 14_122, 15_357, 62_291];
 
 #[test]
 fn nights_that_found_a_fault_are_true() {
