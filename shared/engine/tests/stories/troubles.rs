@@ -1,6 +1,7 @@
 //! A rebuild that meets trouble: a state table put back to a backup, slow or blocked statements, workers that die again and
 //! again, a source that changes under COPY.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::json;
@@ -8,6 +9,7 @@ use tidemark_domain::dataset::Mode;
 use tidemark_domain::id::Epoch;
 use tidemark_domain::partition::Phase;
 use tidemark_domain::sql::rows::Field;
+use tidemark_domain::update::{Item, Key};
 use tidemark_engine::memory::{End, Fault, Pace, Plan};
 use tidemark_engine::rebuild::Answer;
 
@@ -16,12 +18,19 @@ use super::world::{TOML, World};
 const DAY: &str = "dt=2026-11-01";
 
 /// A world whose partition has landed once, and its state table as it was then.
-async fn landed_once() -> (World, Vec<(tidemark_domain::update::Key, tidemark_domain::update::Item)>) {
+async fn landed_once() -> (World, BTreeMap<Key, Item>) {
     let mut world = World::new(TOML).await;
     world.put(&format!("{DAY}/a.csv"), "1\n").await;
     world.rest("").await;
-    let backup = world.state.items().into_iter().collect();
+    let backup = world.state.items();
     (world, backup)
+}
+
+/// The state table is put back to a backup.
+fn restore(world: &World, backup: BTreeMap<Key, Item>) {
+    for (key, item) in backup {
+        world.state.put(key, item);
+    }
 }
 
 #[tokio::test]
@@ -33,9 +42,7 @@ async fn a_state_table_put_back_to_a_backup_is_noticed_fenced_looked_up_and_rebu
             world.rest("").await;
         }
         let ahead = world.item(DAY);
-        for (key, item) in backup {
-            world.state.put(key, item);
-        }
+        restore(&world, backup);
         world.put(&format!("{DAY}/c.csv"), "3\n").await;
         world.rest("restored").await;
         let context = format!("{later} commits are not in the backup");
@@ -59,13 +66,11 @@ async fn a_restored_partition_with_a_batch_in_flight_is_rebuilt_all_the_same() {
     world.clock.advance(Duration::from_secs(31));
     world.warehouse.set_pace("/swap", Pace::After(Duration::from_mins(3)));
     world.rebuild().await.unwrap();
-    let backup: Vec<_> = world.state.items().into_iter().collect();
+    let backup = world.state.items();
     world.put(&format!("{DAY}/b.csv"), "2\n").await;
     world.rest("").await;
     assert_eq!(world.warehouse.ledger().len(), 2);
-    for (key, item) in backup {
-        world.state.put(key, item);
-    }
+    restore(&world, backup);
     world.put(&format!("{DAY}/c.csv"), "3\n").await;
     world.rest("restored").await;
     world.assert_true("restored in flight").await;
@@ -82,7 +87,7 @@ async fn a_restored_batch_that_lists_anew_does_not_take_what_it_staged_before_fo
     world.plan = Plan::down("objects.list");
     world.rebuild().await.unwrap();
     world.plan = Plan::quiet();
-    let backup: Vec<_> = world.state.items().into_iter().collect();
+    let backup = world.state.items();
     let batch = world.item(DAY).batch.unwrap();
     assert_eq!(batch.phase, Phase::Listing);
     world.warehouse.end_next("/swap", End::Fail("The connection attempt failed.".to_owned()));
@@ -90,9 +95,7 @@ async fn a_restored_batch_that_lists_anew_does_not_take_what_it_staged_before_fo
         world.rounds(1).await;
     }
     assert_eq!(world.item(DAY).batch.unwrap().id, batch.id, "it has staged, and not swapped");
-    for (key, item) in backup {
-        world.state.put(key, item);
-    }
+    restore(&world, backup);
     world.put(&format!("{DAY}/a.csv"), "2\n").await;
     world.rest("restored").await;
     world.assert_true("restored while it listed").await;
