@@ -75,6 +75,18 @@ pub struct Told {
     pub err: String,
 }
 
+impl Told {
+    /// What it printed, as JSON.
+    pub fn json(&self) -> Result<Value> {
+        serde_json::from_str(&self.out).with_context(|| format!("no JSON: {self:?}"))
+    }
+
+    /// Its exit code.
+    pub fn code(&self) -> Option<i32> {
+        self.status.code()
+    }
+}
+
 impl World {
     /// A stack with the datasets of `datasets.toml`, ready for files.
     pub async fn new() -> Result<Self> {

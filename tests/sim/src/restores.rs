@@ -47,7 +47,9 @@ impl Night {
                         self.world.state.remove(&key);
                     }
                 }
-                items.into_iter().for_each(|(key, item)| self.world.state.put(key, item));
+                for (key, item) in items {
+                    self.world.state.put(key, item);
+                }
                 self.start();
             }
             Some(Backup::Warehouse(snapshot)) => {

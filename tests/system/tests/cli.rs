@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use serde_json::Value;
-use tidemark_kit::{Dataset, Settings, Told, World, orders};
+use tidemark_kit::{Dataset, Settings, World, orders};
 
 /// A stack and targets; neither `init` nor `apply`.
 async fn bare() -> Result<World> {
@@ -11,24 +11,16 @@ async fn bare() -> Result<World> {
     Ok(world)
 }
 
-fn json(told: &Told) -> Result<Value> {
-    serde_json::from_str(&told.out).with_context(|| format!("no JSON: {}{}", told.out, told.err))
-}
-
-fn code(told: &Told) -> Option<i32> {
-    told.status.code()
-}
-
 #[tokio::test]
 async fn init_prepares_redshift_once_and_apply_needs_it() -> Result<()> {
     let world = bare().await?;
     let file = world.write_definitions(&Settings::default().definitions)?;
     let early = world.tidemark(&["apply", &file, "--yes"]).await?;
-    assert_eq!(code(&early), Some(1), "{early:?}");
+    assert_eq!(early.code(), Some(1), "{early:?}");
     assert!(early.out.contains("run `tidemark init`"), "{early:?}");
     assert!(world.tidemark_well(&["init"]).await?.out.ends_with(": made\n"));
     assert!(world.tidemark_well(&["init"]).await?.out.ends_with(": found, nothing changed\n"));
-    let told = json(&world.tidemark_well(&["init", "--json"]).await?)?;
+    let told = world.tidemark_well(&["init", "--json"]).await?.json()?;
     assert_eq!((&told["did"], &told["from"]), (&"unchanged".into(), &Value::Null), "{told}");
     Ok(())
 }
@@ -45,14 +37,14 @@ async fn apply_shows_then_does_then_has_nothing_to_do() -> Result<()> {
     let file = world.write_definitions(&Settings::default().definitions)?;
 
     let shown = world.tidemark(&["apply", &file, "--json"]).await?;
-    assert_eq!(code(&shown), Some(1), "without a terminal it is said aloud that nothing was done: {shown:?}");
-    let plan = json(&shown)?;
+    assert_eq!(shown.code(), Some(1), "without a terminal it is said aloud that nothing was done: {shown:?}");
+    let plan = shown.json()?;
     assert_eq!((&plan["applied"], &plan["problems"]), (&Value::Bool(false), &Value::Array(vec![])), "{plan:#}");
     let [orders, returns] = [&plan["datasets"][0], &plan["datasets"][1]];
     assert_eq!((&orders["status"], &orders["marks"]), (&"new".into(), &vec![day.name()].into()), "{plan:#}");
     assert_eq!(returns["foreign_rows"][0]["rows"], 1, "{plan:#}");
     assert!(world.item(&day).await?.is_none_or(|item| item.number("marked") == 0), "a dry run changes nothing");
-    assert_eq!(code(&world.tidemark(&["apply", &file, "--dry-run"]).await?), Some(0));
+    assert_eq!(world.tidemark(&["apply", &file, "--dry-run"]).await?.code(), Some(0));
 
     let done = world.tidemark_well(&["apply", &file, "--yes"]).await?;
     assert!(done.out.contains("done: 1 partition marked"), "{done:?}");
@@ -76,7 +68,7 @@ async fn apply_tells_everything_that_speaks_against_it() -> Result<()> {
     world.put("returns/_delta_log/00000000000000000000.json", b"{}".to_vec()).await?;
     let file = world.write_definitions(&Settings::default().definitions)?;
     let told = world.tidemark(&["apply", &file, "--yes"]).await?;
-    assert_eq!(code(&told), Some(1), "{told:?}");
+    assert_eq!(told.code(), Some(1), "{told:?}");
     for words in [
         "no column `amount`; add it to the table as decimal(12,2)",
         "`customer` of sales.orders is varchar(32), which is narrower than the varchar(64) of the files; alter the table",
@@ -187,15 +179,15 @@ async fn show_follows_a_partition_and_replay_rebuilds_it() -> Result<()> {
     assert!(clean.out.starts_with("orders dt=2026-11-01: clean\n") && clean.out.contains(": 10 rows"), "{clean:?}");
 
     let sent = world.tidemark_well(&["replay", "orders", "dt=2026-11-01", "--reason", "a test", "--json"]).await?;
-    let message = &json(&sent)?["messages"][0];
+    let message = &sent.json()?["messages"][0];
     assert_eq!((&message["force"], &message["reason"]), (&true.into(), &"a test".into()), "{message:#}");
     let view = world.wait_landed(&day, 1).await?;
     assert_eq!(view.landed.len(), 2);
-    let state = json(&world.tidemark_well(&[&show[..], &["--json"]].concat()).await?)?;
+    let state = world.tidemark_well(&[&show[..], &["--json"]].concat()).await?.json()?;
     assert_eq!(state["item"]["last"]["rows"], 10, "{state:#}");
 
     let unlisted = world.tidemark(&["replay", "orders", "dt=2026-11-01", "--accept", "empty_source"]).await?;
-    assert_eq!(code(&unlisted), Some(1), "{unlisted:?}");
+    assert_eq!(unlisted.code(), Some(1), "{unlisted:?}");
     assert!(unlisted.err.contains("there is no listing to accept"), "{unlisted:?}");
     let nonsense = world.tidemark(&["replay", "orders", "dt=yesterday"]).await?;
     assert!(nonsense.err.contains("is no date"), "{nonsense:?}");
@@ -222,12 +214,12 @@ async fn lateness_figures_of_a_month_and_report_tell_of_the_same_files() -> Resu
     world.wait_landed(&old, 1).await?;
 
     let offline = ["lateness", "orders", "--offline", "--json"];
-    let told = json(&world.tidemark_well(&offline).await?)?;
+    let told = world.tidemark_well(&offline).await?.json()?;
     assert_eq!((&told["files"], &told["in_time"]), (&3.into(), &1.into()), "{told:#}");
     assert_eq!((&told["lookback"]["caught"], &told["lookback"]["missed"]), (&1.into(), &2.into()), "{told:#}");
     let enough = told["smallest_window_seconds"].as_i64().context("no window")?;
     assert!((8 * 86_400..=9 * 86_400).contains(&enough), "{told:#}");
-    let early = json(&world.tidemark_well(&[&offline[..], &["--month", "2001-01"]].concat()).await?)?;
+    let early = world.tidemark_well(&[&offline[..], &["--month", "2001-01"]].concat()).await?.json()?;
     assert_eq!(early["files"], 0);
     let plot = world.tidemark_well(&["lateness", "orders", "--offline", "--miss", "70%"]).await?;
     assert!(
@@ -246,10 +238,10 @@ async fn lateness_figures_of_a_month_and_report_tell_of_the_same_files() -> Resu
             old.name()
         ))
         .await?;
-    let told = json(&world.tidemark_well(&["lateness", "orders", "--json"]).await?)?;
+    let told = world.tidemark_well(&["lateness", "orders", "--json"]).await?.json()?;
     assert_eq!((&told["files"], &told["in_time"]), (&2.into(), &0.into()), "{told:#}");
 
-    let month = json(&world.tidemark_well(&["status", "orders", "--month", "--json"]).await?)?;
+    let month = world.tidemark_well(&["status", "orders", "--month", "--json"]).await?.json()?;
     let figures = &month["datasets"][0];
     let told = ["late_outside_window", "late_in_window", "manual_recoveries", "variance_rows"]
         .map(|name| figures[name].as_i64());
@@ -261,7 +253,7 @@ async fn lateness_figures_of_a_month_and_report_tell_of_the_same_files() -> Resu
     let page = world.definitions.with_extension("html");
     let told = world.tidemark_well(&["report", "--out", &page.display().to_string()]).await?;
     assert!(told.out.contains(": 2 datasets, "), "{told:?}");
-    let told = json(&world.tidemark_well(&["report", "--json", "--out", &page.display().to_string()]).await?)?;
+    let told = world.tidemark_well(&["report", "--json", "--out", &page.display().to_string()]).await?.json()?;
     assert_eq!((&told["datasets"], told["bytes"].as_u64()), (&2.into(), Some(std::fs::metadata(&page)?.len())));
     let page = std::fs::read_to_string(page)?;
     let data = page.split("id=\"data\">").nth(1).and_then(|rest| rest.split("</script>").next()).context("no data")?;

@@ -2,15 +2,7 @@
 
 use anyhow::{Context, Result};
 use serde_json::Value;
-use tidemark_kit::{Dataset, Told, World, orders};
-
-fn json(told: &Told) -> Result<Value> {
-    serde_json::from_str(&told.out).with_context(|| format!("no JSON: {}{}", told.out, told.err))
-}
-
-fn code(told: &Told) -> Option<i32> {
-    told.status.code()
-}
+use tidemark_kit::{Dataset, World, orders};
 
 /// A file whose second line is no row of `returns`.
 const BAD: &[u8] = b"return_id,order_id,reason,quantity\n1,1,torn,1\n2,2,torn,many\n";
@@ -20,7 +12,7 @@ async fn status_tells_on_one_screen_what_waits_for_somebody() -> Result<()> {
     let world = World::new().await?;
     let (good, bad) = (Dataset::Orders.day("2026-11-01"), Dataset::Returns.day("2026-11-01"));
     let quiet = world.tidemark(&["status"]).await?;
-    assert_eq!(code(&quiet), Some(0), "{quiet:?}");
+    assert_eq!(quiet.code(), Some(0), "{quiet:?}");
     // A new stack: its first sweep comes within a minute.
     let words = ["nothing waits for anybody", "sweep hasn't run yet: it comes each minute"];
     assert!(words.iter().any(|words| quiet.out.contains(words)), "{quiet:?}");
@@ -31,21 +23,21 @@ async fn status_tells_on_one_screen_what_waits_for_somebody() -> Result<()> {
     world.wait_true(&good).await?;
     world.wait_parked(&bad).await?;
     let told = world.tidemark(&["status"]).await?;
-    assert_eq!(code(&told), Some(1), "something waits for somebody: {told:?}");
+    assert_eq!(told.code(), Some(1), "something waits for somebody: {told:?}");
     for words in ["returns  active      0         0     0       1", "1 parked (1 rejected_data): dt=2026-11-01"] {
         assert!(told.out.contains(words), "{words}: {}", told.out);
     }
     assert!(told.out.contains("tidemark runbook parked"), "{told:?}");
-    let told = json(&world.tidemark(&["status", "--json"]).await?)?;
+    let told = world.tidemark(&["status", "--json"]).await?.json()?;
     let returns = &told["datasets"][1];
     assert_eq!((&returns["dataset"], &returns["parked"]), (&"returns".into(), &1.into()), "{told:#}");
     assert_eq!(returns["not_built_from"], "dt=2026-11-01", "{told:#}");
     assert_eq!(told["problems"][0]["runbook"], "parked", "{told:#}");
 
     let orders = world.tidemark(&["status", "orders"]).await?;
-    assert_eq!(code(&orders), Some(0), "the other dataset is none of its business: {orders:?}");
+    assert_eq!(orders.code(), Some(0), "the other dataset is none of its business: {orders:?}");
     let nobody = world.tidemark(&["status", "nobody"]).await?;
-    assert_eq!(code(&nobody), Some(1), "{nobody:?}");
+    assert_eq!(nobody.code(), Some(1), "{nobody:?}");
     assert!(nobody.err.contains("has no dataset nobody"), "{nobody:?}");
     Ok(())
 }
@@ -60,7 +52,7 @@ async fn history_files_watermark_and_runbook_tell_a_partition_from_all_sides() -
     let view = world.wait_landed(&day, 1).await?;
     let [first, last] = [0, 1].map(|n| view.landed[n].batch.clone());
 
-    let history = json(&world.tidemark_well(&["history", "orders", "dt=2026-11-01", "--json"]).await?)?;
+    let history = world.tidemark_well(&["history", "orders", "dt=2026-11-01", "--json"]).await?.json()?;
     let batches = history["batches"].as_array().context("no batches")?;
     let told: Vec<_> = batches.iter().map(|batch| (batch["batch"].as_str(), batch["rows"].as_u64())).collect();
     assert_eq!(told, [(Some(last.as_str()), Some(15)), (Some(first.as_str()), Some(10))], "{history:#}");
@@ -70,7 +62,7 @@ async fn history_files_watermark_and_runbook_tell_a_partition_from_all_sides() -
     let one = world.tidemark_well(&["history", "orders", "--limit", "1", "--since", "1h"]).await?;
     assert!(one.out.contains(&last) && !one.out.contains(&first), "{one:?}");
 
-    let files = json(&world.tidemark_well(&["files", "orders", "dt=2026-11-01", "--json"]).await?)?;
+    let files = world.tidemark_well(&["files", "orders", "dt=2026-11-01", "--json"]).await?.json()?;
     let keys = |files: &Value| -> Vec<(String, u64)> {
         let files = files["files"].as_array().into_iter().flatten();
         files
@@ -79,7 +71,8 @@ async fn history_files_watermark_and_runbook_tell_a_partition_from_all_sides() -
     };
     let [a, b] = ["a.parquet", "b é.parquet"].map(|name| day.file(name));
     assert_eq!(keys(&files), [(a.clone(), 10), (b, 5)], "{files:#}");
-    let before = json(&world.tidemark_well(&["files", "orders", "dt=2026-11-01", "--batch", &first, "--json"]).await?)?;
+    let before =
+        world.tidemark_well(&["files", "orders", "dt=2026-11-01", "--batch", &first, "--json"]).await?.json()?;
     assert_eq!(keys(&before), [(a, 10)], "{before:#}");
     let nobody =
         world.tidemark(&["files", "orders", "dt=2026-11-01", "--batch", &uuid::Uuid::nil().to_string()]).await?;
@@ -96,7 +89,7 @@ async fn history_files_watermark_and_runbook_tell_a_partition_from_all_sides() -
         let columns = "batch_id, key, etag, size, last_modified";
         world.execute(&format!("INSERT INTO tidemark.files ({columns}) VALUES {row}")).await?;
     }
-    let booked = json(&world.tidemark_well(&["files", "orders", "dt=2026-11-01", "--ledger", "--json"]).await?)?;
+    let booked = world.tidemark_well(&["files", "orders", "dt=2026-11-01", "--ledger", "--json"]).await?.json()?;
     for (ledger, inventory) in
         booked["files"].as_array().into_iter().flatten().zip(files["files"].as_array().into_iter().flatten())
     {
@@ -108,10 +101,10 @@ async fn history_files_watermark_and_runbook_tell_a_partition_from_all_sides() -
     let all = world.tidemark_well(&["watermark", "orders", "--through", "dt=2026-11-01"]).await?;
     assert!(all.out.contains("every known partition is built") && all.out.contains("built through"), "{all:?}");
     let unknown = world.tidemark(&["watermark", "orders", "--through", "dt=2026-11-02"]).await?;
-    assert_eq!(code(&unknown), Some(1), "{unknown:?}");
+    assert_eq!(unknown.code(), Some(1), "{unknown:?}");
     world.put(&next.file("a.parquet"), b"no parquet".to_vec()).await?;
     world.wait_parked(&next).await?;
-    let told = json(&world.tidemark_well(&["watermark", "orders", "--json"]).await?)?;
+    let told = world.tidemark_well(&["watermark", "orders", "--json"]).await?.json()?;
     assert_eq!((&told["not_built_from"], &told["unbuilt"]), (&"dt=2026-11-02".into(), &1.into()), "{told:#}");
 
     let page = world.tidemark_well(&["runbook", "orders", "dt=2026-11-02"]).await?;

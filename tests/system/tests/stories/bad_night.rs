@@ -96,7 +96,7 @@ async fn three_hundred_partitions_that_park_at_once_are_a_handful_of_mails() -> 
     let began = Instant::now();
     let parked = async || -> Result<usize> {
         let told = world.tidemark(&["status", "--json"]).await?;
-        let status: serde_json::Value = serde_json::from_str(&told.out)?;
+        let status = told.json()?;
         let datasets = status["datasets"].as_array().cloned().unwrap_or_default();
         let of = datasets.iter().find(|dataset| dataset["dataset"] == "orders");
         let parked = of.map_or(0, |of| of["parked"].as_u64().unwrap_or(0));

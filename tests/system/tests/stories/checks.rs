@@ -90,7 +90,7 @@ async fn what_was_accepted_must_be_what_is_there() -> Result<()> {
     // Without one, nothing is sent: what is there by now may not be what was looked at.
     let told = world.tidemark(&replay).await?;
     let says = told.err.contains("nothing was sent") && told.err.contains(&format!("add --digest {shown}"));
-    assert!(told.status.code() == Some(1) && says && told.out.contains("would send"), "{told:?}");
+    assert!(told.code() == Some(1) && says && told.out.contains("would send"), "{told:?}");
     assert_eq!(world.item_named("checked", "dt=2026-11-01").await?.unwrap().number("marked"), item.number("marked"));
 
     // The same past the command, by message.

@@ -39,10 +39,10 @@ impl Checks {
 /// The checks of one run; its exit code says whether one of them failed.
 async fn doctor(world: &World) -> Result<Checks> {
     let told = world.tidemark(&["doctor", "--json"]).await?;
-    let report: Value = serde_json::from_str(&told.out).with_context(|| format!("no JSON: {told:?}"))?;
+    let report = told.json()?;
     let checks = Checks(report["checks"].as_array().context("checks")?.clone());
     let failed = checks.0.iter().any(|check| check["result"] == "failed");
-    assert_eq!(told.status.code(), Some(i32::from(failed)), "{told:?}");
+    assert_eq!(told.code(), Some(i32::from(failed)), "{told:?}");
     Ok(checks)
 }
 

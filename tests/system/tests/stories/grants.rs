@@ -1,7 +1,6 @@
 //! `infra/redshift/grants.sql` and nothing beyond it, end to end: two users, of whom neither is a superuser nor owns a target.
 
 use anyhow::{Context, Result, ensure};
-use serde_json::Value;
 use tidemark_domain::id::BatchId;
 use tidemark_domain::sql::identifier;
 use tidemark_kit::grants::{Names, grants};
@@ -125,7 +124,7 @@ async fn two_users_do_all_they_do_with_their_grants_alone() -> Result<()> {
     // Operators: the doctor misses nothing; a rehearsal stages; a changed definition and a replay are for the functions to do.
     users.act_as(&users.operators).await?;
     let told = world.tidemark(&["doctor", "--json"]).await?;
-    let report: Value = serde_json::from_str(&told.out).with_context(|| format!("no JSON: {told:?}"))?;
+    let report = told.json()?;
     let checks = report["checks"].as_array().context("checks")?;
     let failed: Vec<_> = checks.iter().filter(|check| check["result"] == "failed").collect();
     assert!(failed.is_empty() && checks.len() > 10, "{failed:#?}");

@@ -3,15 +3,7 @@
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use tidemark_kit::state::Queue;
-use tidemark_kit::{Dataset, Partition, Settings, Told, World, orders};
-
-fn json_of(told: &Told) -> Result<Value> {
-    serde_json::from_str(&told.out).with_context(|| format!("no JSON: {}{}", told.out, told.err))
-}
-
-fn code(told: &Told) -> Option<i32> {
-    told.status.code()
-}
+use tidemark_kit::{Dataset, Partition, Settings, World, orders};
 
 async fn marked(world: &World, day: &Partition) -> Result<i64> {
     Ok(world.item(day).await?.map_or(0, |item| item.number("marked")))
@@ -40,7 +32,7 @@ async fn several_partitions_are_replayed_by_name_by_range_and_as_parked() -> Res
     world.wait_landed(&days[1], 1).await?;
     assert_eq!(world.landed(&days[2]).await?.len(), 1, "it lies beyond the range");
     let named = ["replay", "orders", "dt=2026-11-03", "dt=2026-11-03", "dt=2026-11-01", "--no-force", "--json"];
-    let messages = json_of(&world.tidemark_well(&named).await?)?["messages"].clone();
+    let messages = world.tidemark_well(&named).await?.json()?["messages"].clone();
     assert_eq!(messages.as_array().map(Vec::len), Some(2), "each once: {messages:#}");
     assert_eq!(messages[0]["force"], false);
 
@@ -48,7 +40,7 @@ async fn several_partitions_are_replayed_by_name_by_range_and_as_parked() -> Res
     world.put_orders(&days[2].file("a.parquet"), &orders::orders(0, 2)).await?;
     world.wait_parked(&days[2]).await?;
     let parked = ["replay", "orders", "--parked", "--accept", "row_drop", "--json"];
-    let looked = json_of(&world.tidemark_well(&[&parked[..], &["--dry-run"]].concat()).await?)?;
+    let looked = world.tidemark_well(&[&parked[..], &["--dry-run"]].concat()).await?.json()?;
     let messages = &looked["messages"];
     let digest = world.item(&days[2]).await?.context("it is there")?.0["parked"]["digest"].clone();
     assert_eq!((messages.as_array().map(Vec::len), &messages[0]["digest"]), (Some(1), &digest), "{messages:#}");
@@ -66,7 +58,7 @@ async fn several_partitions_are_replayed_by_name_by_range_and_as_parked() -> Res
         (vec!["replay", "orders", "dt=2026-11-01", "--reason", &long], "256 are kept"),
     ] {
         let told = world.tidemark(&arguments).await?;
-        assert!(code(&told) == Some(2) && told.err.contains(words), "{words}: {told:?}");
+        assert!(told.code() == Some(2) && told.err.contains(words), "{words}: {told:?}");
     }
     Ok(())
 }
@@ -93,17 +85,17 @@ async fn a_paused_dataset_gathers_marks_and_goes_on_where_it_is_resumed() -> Res
     assert!(shown.out.contains("a migration") && shown.out.contains("until the dataset is resumed"), "{shown:?}");
 
     let many = world.tidemark(&["replay", "returns", "--from", "2026-09-01"]).await?;
-    assert_eq!(code(&many), Some(1), "{many:?}");
+    assert_eq!(many.code(), Some(1), "{many:?}");
     let instead = "write `tidemark backfill returns --from 2026-09-01`";
     assert!(many.err.contains("52 partitions are more than the 50") && many.err.contains(instead), "{many:?}");
     let dry = world.tidemark_well(&["backfill", "returns", "--from", "2026-09-01", "--dry-run", "--json"]).await?;
-    let plan = json_of(&dry)?;
+    let plan = dry.json()?;
     assert_eq!((&plan["made"], plan["partitions"].as_array().map(Vec::len)), (&Value::Bool(false), Some(52)));
     assert_eq!(world.tidemark_well(&["backfill", "--list"]).await?.out, "no jobs\n");
 
     let dry = world.tidemark_well(&["resume", "returns", "--dry-run"]).await?;
     assert!(dry.out.contains("would resume") && dry.out.contains("a migration"), "{dry:?}");
-    let resumed = json_of(&world.tidemark_well(&["resume", "returns", "--json"]).await?)?;
+    let resumed = world.tidemark_well(&["resume", "returns", "--json"]).await?.json()?;
     assert_eq!((&resumed["was"], &resumed["gathered"], &resumed["woken"]), (&"paused".into(), &52.into(), &52.into()));
     world.wait_true(&days[0]).await?;
     assert!(world.tidemark_well(&["resume", "returns"]).await?.out.starts_with("nothing to do"));
@@ -131,15 +123,15 @@ async fn a_backfill_rebuilds_all_there_is_by_a_job() -> Result<()> {
 
     let all = ["backfill", "orders", "--all", "--reason", "a new column", "--accept", "empty_source"];
     let unsaid = world.tidemark(&all).await?;
-    assert!(code(&unsaid) == Some(1) && unsaid.err.contains("write --yes"), "{unsaid:?}");
+    assert!(unsaid.code() == Some(1) && unsaid.err.contains("write --yes"), "{unsaid:?}");
     assert!(unsaid.out.contains("3 partitions") && unsaid.out.contains("1 of them have files and were never marked"));
     let unbound = world.tidemark(&[&all[..], &["--yes", "--json"]].concat()).await?;
-    let shown = json_of(&unbound)?;
+    let shown = unbound.json()?;
     let digest = shown["digest"].as_str().context("one of them shows a listing")?;
     let says = unbound.err.contains(&format!("write --yes --digest {digest}"));
-    assert!(code(&unbound) == Some(1) && says && shown["made"] == false, "{unbound:?}");
+    assert!(unbound.code() == Some(1) && says && shown["made"] == false, "{unbound:?}");
     let yes = ["--yes", "--json", "--digest", digest];
-    let made = json_of(&world.tidemark_well(&[&all[..], &yes].concat()).await?)?;
+    let made = world.tidemark_well(&[&all[..], &yes].concat()).await?.json()?;
     let expected: Vec<Value> = [&old, &kept, &gone].map(|day| day.name().into()).into();
     assert_eq!(made["partitions"], Value::Array(expected), "{made:#}");
 
@@ -151,7 +143,7 @@ async fn a_backfill_rebuilds_all_there_is_by_a_job() -> Result<()> {
     let listed = world.tidemark_well(&["backfill", "--list", "orders"]).await?;
     assert!(listed.out.contains("cancelled") && listed.out.contains("a new column"), "{listed:?}");
     let again = world.tidemark(&["backfill", "--cancel", &id]).await?;
-    assert!(code(&again) == Some(1) && again.err.contains("has ended already"), "{again:?}");
+    assert!(again.code() == Some(1) && again.err.contains("has ended already"), "{again:?}");
 
     world.tidemark_well(&["backfill", "--resume", &id]).await?;
     world.sweep().await?;
@@ -194,7 +186,7 @@ async fn a_replay_by_hand_by_redrive_and_by_command_is_one_path() -> Result<()> 
     world.send(Queue::EventsDlq, "hello").await?;
 
     for _ in 0..2 {
-        let told = json_of(&world.tidemark_well(&["dlq", "--json"]).await?)?;
+        let told = world.tidemark_well(&["dlq", "--json"]).await?.json()?;
         let [events, partitions] = [&told["events"], &told["partitions"]];
         assert_eq!((&events["count"], &partitions["count"]), (&2.into(), &2.into()), "nothing is eaten: {told:#}");
         let of = |letters: &Value, body: &str, field: &str| {
@@ -211,7 +203,7 @@ async fn a_replay_by_hand_by_redrive_and_by_command_is_one_path() -> Result<()> 
 
     world.apply(&Settings::default().definitions).await?;
     let unsaid = world.tidemark(&["dlq", "redrive"]).await?;
-    assert!(code(&unsaid) == Some(1) && unsaid.err.contains("write --yes"), "{unsaid:?}");
+    assert!(unsaid.code() == Some(1) && unsaid.err.contains("write --yes"), "{unsaid:?}");
     let dry = world.tidemark_well(&["dlq", "redrive", "--queue", "partitions", "--dry-run"]).await?;
     assert!(dry.out.contains("partitions: would send back 1 message, 1 stay"), "{dry:?}");
     assert_eq!((world.depth(Queue::PartitionsDlq).await?, marked(&world, &day).await?), (2, 0));
@@ -228,7 +220,7 @@ async fn a_replay_by_hand_by_redrive_and_by_command_is_one_path() -> Result<()> 
 
     // The command sends the very message, to the same queue.
     let command = ["replay", "orders", &day.name(), "--reason", "by hand"];
-    let dry = json_of(&world.tidemark_well(&[&command[..], &["--dry-run", "--json"]].concat()).await?)?;
+    let dry = world.tidemark_well(&[&command[..], &["--dry-run", "--json"]].concat()).await?.json()?;
     assert_eq!(dry["messages"][0], replay, "{dry:#}");
     world.tidemark_well(&command).await?;
     world.wait_landed(&day, 1).await?;
@@ -261,21 +253,21 @@ async fn a_rehearsal_tells_what_a_rebuild_would_come_to_and_touches_nothing() ->
 
     let rehearse = ["replay", "orders", &day.name(), "--rehearse"];
     let refused = world.tidemark(&rehearse).await?;
-    assert_eq!(code(&refused), Some(1), "{refused:?}");
+    assert_eq!(refused.code(), Some(1), "{refused:?}");
     for words in
         ["would not land", "1 object", "5 rows", "20 rows of the partition now", "row_drop", "touched    nothing"]
     {
         assert!(refused.out.contains(words), "{words}: {refused:?}");
     }
     let told = world.tidemark_well(&[&rehearse[..], &["--accept", "row_drop", "--json"]].concat()).await?;
-    let told = &json_of(&told)?[0];
+    let told = &told.json()?[0];
     assert_eq!(
         (&told["would_land"], &told["staged_rows"], &told["target_rows"], &told["unchanged"], &told["left"]),
         (&true.into(), &5.into(), &20.into(), &false.into(), &Value::Null),
         "{told:#}"
     );
     let broken = world.tidemark(&["replay", "returns", &bad.name(), "--rehearse"]).await?;
-    assert!(code(&broken) == Some(1) && broken.out.contains("a.csv") && broken.out.contains("quantity"), "{broken:?}");
+    assert!(broken.code() == Some(1) && broken.out.contains("a.csv") && broken.out.contains("quantity"), "{broken:?}");
 
     let after = world.view(&day).await?.context("it is there")?;
     assert_eq!((after.item, after.target, after.landed), (before.item, before.target, before.landed));
