@@ -123,7 +123,7 @@ fn problems(stand: &Stand, now: Timestamp) -> Vec<Problem> {
         let text = format!("halted since {}: {why}{probe}", when(head.since, now));
         problems.push(Problem { dataset: Some(name.clone()), kind: "halted", text, page: "halted" });
     }
-    if gauges.parked.found > 0 {
+    if gauges.parked.found > 0 && head.mode != Mode::Retired {
         let kinds = kinds(&gauges.parked_kinds);
         let named: Vec<&str> = gauges.parked_first.iter().take(NAMED).map(|(name, _)| name.as_str()).collect();
         let more = gauges.parked.found.saturating_sub(named.len());

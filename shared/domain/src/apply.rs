@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use jiff::{SignedDuration, Timestamp};
+use jiff::{SignedDuration, Timestamp, ToSpan as _};
 use serde_json::Value;
 
 use crate::dataset::{Head, Mode, catalog_key, version_key};
-use crate::definition::{Concurrency, Definition, PartKind, parse};
+use crate::definition::{Concurrency, Definition, Grain, PartKind, parse};
 use crate::id::{DatasetName, DefinitionHash, Epoch, PartitionName, StackName};
 use crate::partition_value::{Partition, PartitionValue};
 use crate::update::{Change, Condition, Item, Update};
@@ -248,12 +248,19 @@ pub fn own(
     })
 }
 
-/// A name before which no partition lies in the lookback, where names are sorted by its days: those whose first part is one.
+/// A name before which no partition lies in the lookback, where names are sorted by its days: those whose first part is one. What
+/// holds a month or a year is named by its first day, in whatever zone.
 pub fn lookback_begins_after(definition: &Definition, now: Timestamp) -> Option<PartitionName> {
     let lookback = SignedDuration::try_from(definition.lookback?).ok()?;
     let part = definition.parts.first().filter(|part| matches!(part.kind, PartKind::Date | PartKind::Timestamp))?;
     let first = TimeZone::UTC.to_datetime(now.saturating_sub(lookback).ok()?).date();
-    PartitionName::new(format!("{}={}", part.name, first.yesterday().ok()?)).ok()
+    let days = match part.range.as_ref().map(|range| range.grain) {
+        None => 1,
+        Some(Grain::Hour | Grain::Day) => 2,
+        Some(Grain::Month) => 32,
+        Some(Grain::Year) => 367,
+    };
+    PartitionName::new(format!("{}={}", part.name, first.checked_sub(days.days()).ok()?)).ok()
 }
 
 /// Whether a partition lies in the dataset's lookback: its first date or timestamp isn't over for longer. Where no part has
@@ -536,6 +543,41 @@ in_files = false
         assert!(in_it("dt=2026-11-01") && in_it("dt=2026-11-05"));
         assert_eq!(lookback_begins_after(&definition, now).unwrap().as_str(), "dt=2026-10-31");
         assert!(!in_it("dt=2026-10-31"));
+    }
+
+    #[test]
+    fn no_partition_of_the_lookback_is_named_before_it_begins_whatever_its_grain_and_zone() {
+        let toml = |grain: &str, part: &str, zone: &str| {
+            format!(
+                "[orders]\nsource = \"s3://lake-raw/orders/\"\nlayout = \"dt={{dt}}/\"\nformat = \"parquet\"\n\
+                 target = \"sales.orders\"\ncolumns = [\"id bigint\", \"sold_at timestamptz\"]\nlookback = \"3d\"\n\
+                 [orders.partition.dt]\ntype = \"{part}\"\nrange_of = \"sold_at\"\ngrain = \"{grain}\"\ntimezone = \"{zone}\"\n"
+            )
+        };
+        let begin: Timestamp = "2026-01-04T10:00:00Z".parse().unwrap();
+        for (grain, part, hours) in
+            [("hour", "timestamp", 1), ("day", "date", 24), ("month", "date", 24), ("year", "date", 24)]
+        {
+            for zone in ["Europe/Berlin", "America/Los_Angeles", "Pacific/Kiritimati"] {
+                let definition = parse(&toml(grain, part, zone)).unwrap().remove(0);
+                for now in (0..40).map(|n| begin + SignedDuration::from_hours(n * 239)) {
+                    let after = lookback_begins_after(&definition, now).unwrap();
+                    for back in 0..=500 {
+                        let at = TimeZone::UTC.to_datetime(now - SignedDuration::from_hours(back * hours));
+                        let name = match grain {
+                            "hour" => format!("dt={}T{:02}:00:00", at.date(), at.hour()),
+                            "day" => format!("dt={}", at.date()),
+                            "month" => format!("dt={}", at.date().first_of_month()),
+                            _ => format!("dt={}", at.date().first_of_year()),
+                        };
+                        // An hour that summer time passes over is no partition.
+                        let Ok(partition) = definition.partition(&PartitionName::new(name).unwrap()) else { continue };
+                        let told = || format!("{now}: {} lies in the lookback of {grain} in {zone}", partition.name);
+                        assert!(!in_lookback(&definition, &partition, now) || partition.name > after, "{}", told());
+                    }
+                }
+            }
+        }
     }
 
     #[test]

@@ -138,13 +138,19 @@ pub fn api_refusal(call: ApiCall, code: &str, message: &str) -> ApiRefusal {
         "ValidationException" if REFUSED_FOR_NOW.iter().any(|needle| has(needle)) => FailureKind::Unavailable,
         "ValidationException" if has("failed to satisfy constraint") => FailureKind::Bug,
         code if MISCONFIGURED_CODES.contains(&code) => FailureKind::Misconfigured,
-        code if UNAVAILABLE_CODES.contains(&code) => FailureKind::Unavailable,
+        code if UNAVAILABLE_CODES.contains(&code) || is_passing_status(code) => FailureKind::Unavailable,
         _ => FailureKind::Bug,
     };
     let refused_itself =
         matches!(call, ApiCall::Submit) && matches!(code, "ValidationException" | "AccessDeniedException");
     let effect = if refused_itself && kind != FailureKind::Unavailable { Effect::NotApplied } else { Effect::Unknown };
     ApiRefusal::Failed(Failure { kind, effect, message: format!("{code}: {}", one_line(message)) })
+}
+
+/// Whether an answer without a code was one of a front end that is busy or down: `Http429`, `Http503`.
+fn is_passing_status(code: &str) -> bool {
+    let status = code.strip_prefix("Http").and_then(|status| status.parse::<u16>().ok());
+    status.is_some_and(|status| status == 429 || status >= 500)
 }
 
 /// Texts under which the service says `ValidationException` and means: not now.
@@ -311,7 +317,20 @@ const RULES: &[(FailureKind, &[&str])] = &[
             "password authentication failed",
         ],
     ),
-    (FailureKind::Unavailable, &["status 503", "status 500", "error code: 503", "error code: 500", "error slowdown"]),
+    (
+        FailureKind::Unavailable,
+        &[
+            "status 503",
+            "status 500",
+            "error code: 503",
+            "error code: 500",
+            "error slowdown",
+            // Of Spectrum, which COPY reads columnar files with: AWS asks to try later.
+            "retries exceeded",
+            "access throttled",
+            "resource temporarily unavailable",
+        ],
+    ),
     (
         FailureKind::RejectedData,
         &[

@@ -443,10 +443,15 @@ impl PartitionItem {
         self.batch.is_none() && !self.unresolved && self.built >= self.marked
     }
 
-    /// Whether it is to be worked on, and wake will see to that. One that has work to do and isn't in the index *due* isn't: its
-    /// dataset let it go while it was retired.
+    /// Whether it is to be worked on, and wake will see to that.
     pub fn on_its_way(&self) -> bool {
         self.due_at.is_some() && !self.at_rest() && !self.rests_parked()
+    }
+
+    /// Whether it has work to do and isn't in the index *due*: it was let go while its dataset was retired, or while its layout
+    /// didn't yield it.
+    pub fn is_let_go(&self) -> bool {
+        self.due_at.is_none() && !self.at_rest() && !self.rests_parked()
     }
 
     /// Whether the next batch rebuilds for real, whatever the digest says.

@@ -223,7 +223,8 @@ pub fn failed(
     Next::Settle { settlement: settle::failure(item, kind, message, now, jitter), keep: batch.clone() }
 }
 
-/// After a terminal failure of the phase's statement was *seen*: the batch goes on, if at all, with its next try.
+/// After a terminal failure of the phase's statement was *seen*: the batch goes on, if at all, with its next try. One that gave way to
+/// others has its whole load window again: what it waited for them is no work of its own.
 pub fn statement_failed(
     item: &PartitionItem,
     batch: &Batch,
@@ -232,7 +233,9 @@ pub fn statement_failed(
     now: Timestamp,
     jitter: u32,
 ) -> Next {
-    Next::Settle { settlement: settle::failure(item, kind, message, now, jitter), keep: batch.next_try() }
+    let spent_seconds = if kind == FailureKind::Contended { 0 } else { batch.spent_seconds };
+    let keep = Batch { spent_seconds, ..batch.next_try() };
+    Next::Settle { settlement: settle::failure(item, kind, message, now, jitter), keep }
 }
 
 /// The batch as a hand-off records it: with the id of the statement that runs on.

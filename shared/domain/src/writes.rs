@@ -271,7 +271,8 @@ pub fn park(
 /// LEAVE: a retired partition, or one the layout no longer yields, leaves the index.
 pub fn leave(id: &PartitionId, read: &PartitionItem) -> Update {
     let mut changes: Vec<_> = DUE.into_iter().map(Change::Remove).collect();
-    changes.push(Change::Remove("batch"));
+    // What an operator accepted was of the dataset as it was.
+    changes.extend(["batch", "accept"].map(Change::Remove));
     update(
         id,
         vec![

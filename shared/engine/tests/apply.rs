@@ -382,6 +382,36 @@ async fn a_dataset_that_is_gone_retires_and_may_come_back() {
     assert_eq!((world.head().mode, world.head().epoch), (Mode::Active, Epoch(1)));
 }
 
+/// Nobody else would find it: look doesn't reach so far, and its rows agree with the ledger.
+#[tokio::test]
+async fn what_was_let_go_while_its_dataset_was_retired_is_marked_when_it_comes_back_however_old_it_is() {
+    let world = World::new();
+    world.built("2024-01-01", 3);
+    world.built("2024-01-02", 3);
+    world.apply(ORDERS).await;
+    let old = tidemark_domain::writes::mark(&id("2024-01-01"), 0, NOW.parse().unwrap());
+    world.ports.state.write(&[old], "mark").await.unwrap();
+    world.apply("").await;
+    let leave = tidemark_domain::writes::leave(&id("2024-01-01"), &world.partition("2024-01-01").unwrap());
+    world.ports.state.write(&[leave], "leave").await.unwrap();
+    assert!(world.partition("2024-01-01").unwrap().is_let_go());
+    assert_eq!(names(&world.plan(ORDERS).await), ["dt=2024-01-01"], "the other one stays as it is");
+    world.apply(ORDERS).await;
+    assert!(world.partition("2024-01-01").unwrap().on_its_way());
+}
+
+/// A name under which the layout before kept a day: by months it is no partition's own.
+#[tokio::test]
+async fn names_that_are_no_partitions_own_any_more_are_not_marked() {
+    let world = World::new();
+    world.built("2026-11-03", 3);
+    let months = ORDERS.replace("type = \"date\"\n", "type = \"date\"\nrange_of = \"sold_on\"\ngrain = \"month\"\n");
+    let months = months.replace("columns = [", "columns = [\"sold_on date\", ");
+    world.apply(ORDERS).await;
+    let plan = world.plan(&months).await;
+    assert_eq!((names(&plan), plan.datasets[0].not_yielded), (vec![], 1));
+}
+
 /// A Parquet file of these columns, without rows.
 fn parquet_of(columns: &[&str]) -> Bytes {
     use parquet::file::properties::WriterProperties;

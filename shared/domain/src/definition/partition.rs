@@ -33,6 +33,12 @@ impl Definition {
         named(&self.parts, values).map_err(|error| NotAPartition::Name(error.to_string()))
     }
 
+    /// The partition of this very name, if the layout yields one that is named so. What an item's name was under another definition
+    /// may be one of several names of a partition now, or one that holds another.
+    pub fn yields(&self, name: &PartitionName) -> Option<Partition> {
+        self.partition(name).ok().filter(|partition| partition.name == *name)
+    }
+
     /// How its partitions' names look, such as `dt=<date>/hour=<integer>`.
     fn name_shape(&self) -> String {
         let shape = |part: &Part| format!("{}=<{}>", part.name, part.kind);

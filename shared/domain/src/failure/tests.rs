@@ -62,6 +62,10 @@ fn refusals_of_the_data_api() {
         (Submit, "com.amazonaws.redshiftdata#InternalServerException", "", Unavailable, Unknown),
         (Submit, "BatchExecuteStatementException", "environmental error", Unavailable, Unknown),
         (Submit, "Transport", "connection reset by peer", Unavailable, Unknown),
+        (Submit, "Http503", "status 503", Unavailable, Unknown),
+        (Describe, "Http502", "status 502", Unavailable, Unknown),
+        (Result, "Http429", "status 429", Unavailable, Unknown),
+        (Submit, "Http404", "status 404", Bug, Unknown),
         (Submit, "ValidationException", "Cluster c1 is paused", Unavailable, Unknown),
         (Submit, "ValidationException", "Redshift endpoint doesn't exist in this region.", Misconfigured, NotApplied),
         (
@@ -194,6 +198,16 @@ fn c127_column_counts_differ() {
     assert!(!failure.kind.may_be_retried());
     for kept in ["15007", "p.parquet", "incompatible Parquet schema"] {
         assert!(failure.message.contains(kept), "{} lacks {kept}", failure.message);
+    }
+}
+
+#[test]
+fn what_spectrum_asks_to_try_later_rejects_nothing() {
+    for context in
+        ["Retries exceeded", "Access throttled", "S3 Query Exception (Fetch). Resource temporarily unavailable"]
+    {
+        let text = format!("ERROR: Spectrum Scan Error\n code: 15001\n context: {context}");
+        assert_eq!(failed("COPY", &text), FailureKind::Unavailable, "{context}");
     }
 }
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::definition::Concurrency;
 use crate::id::{DatasetName, DefinitionHash, Digest, Epoch, Fence, Generation, PartitionId, PartitionName};
 use crate::message::Replay;
-use crate::partition::{Committed, Parked, Statement};
+use crate::partition::{Accept, Committed, Parked, Statement};
 use crate::update::{Item, Update};
 use crate::writes::Taken;
 use crate::{definition, writes};
@@ -398,11 +398,17 @@ fn retired_leaves_the_index_once_no_swap_can_be_out() {
     assert_eq!((take.batch.phase, take.permission), (Phase::Swapping, Permission::Retire));
 
     let mut resting = World::marked(0);
+    let kinds = [crate::verify::GuardKind::ForeignRows].into();
+    let accept = Some(Accept { kinds, digest: None });
+    let replay = Replay { force: true, accept, reason: None, by: None };
+    resting.write(&writes::replay(&id(), Some(Generation(1)), &replay, at(0)));
+    assert!(resting.item().accept.is_some());
     resting.head.mode = Mode::Retired;
     assert_eq!(resting.decide(1), Decision::Leave);
     let read = resting.item();
     resting.write(&writes::leave(&id(), &read));
     assert_eq!((resting.item().due_at, resting.item().work), (None, None));
+    assert_eq!(resting.item().accept, None, "it was accepted for the target it had");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use tidemark_domain::apply::{
 use tidemark_domain::dataset::{Head, catalog_key, version_key};
 use tidemark_domain::definition::{Definition, TableName};
 use tidemark_domain::id::{DatasetName, Epoch, PartitionName};
-use tidemark_domain::partition::{Committed, PartitionItem};
+use tidemark_domain::partition::PartitionItem;
 use tidemark_domain::route::Catalog;
 use tidemark_domain::sql::install;
 use tidemark_domain::sql::survey::{self as questions, TableColumn};
@@ -180,15 +180,15 @@ async fn look_at_partitions(
     let now = ports.clock.now();
     let mut last = BTreeMap::new();
     let mut names = BTreeSet::new();
-    for (name, committed) in in_state(ports, &definition.name).await? {
-        match definition.partition(&name) {
-            Ok(partition) if in_lookback(definition, &partition, now) => {
+    for (name, item) in in_state(ports, &definition.name).await? {
+        match definition.yields(&name) {
+            Some(partition) if in_lookback(definition, &partition, now) || item.is_let_go() => {
                 names.insert(name.clone());
             }
-            Ok(_) => dataset.stay.push(name.clone()),
-            Err(_) => dataset.not_yielded += 1,
+            Some(_) => dataset.stay.push(name.clone()),
+            None => dataset.not_yielded += 1,
         }
-        last.extend(committed.map(|committed| (name, committed)));
+        last.extend(item.last.map(|committed| (name, committed)));
     }
     if marks {
         names.extend(source::partitions(ports.objects.as_ref(), definition, now).await?);
@@ -216,8 +216,8 @@ fn counts_rows(comparison: &Comparison, ownership: Option<&Ownership>) -> bool {
 }
 
 /// The dataset's partitions in the state table, with their last batch.
-async fn in_state(ports: &Ports, dataset: &DatasetName) -> Result<Vec<(PartitionName, Option<Committed>)>, ApplyError> {
-    let mut partitions: Vec<(PartitionName, Option<Committed>)> = Vec::new();
+async fn in_state(ports: &Ports, dataset: &DatasetName) -> Result<Vec<(PartitionName, PartitionItem)>, ApplyError> {
+    let mut partitions: Vec<(PartitionName, PartitionItem)> = Vec::new();
     loop {
         let after = partitions.last().map(|(name, _)| name.clone());
         let page = ports.state.partitions(dataset, after.as_ref(), PARTITIONS_AT_ONCE).await?;
@@ -225,7 +225,7 @@ async fn in_state(ports: &Ports, dataset: &DatasetName) -> Result<Vec<(Partition
         for (name, item) in page {
             let item = PartitionItem::from_item(&item)
                 .map_err(|why| ApplyError::Stored { what: format!("partition {name}"), why: why.to_string() })?;
-            partitions.push((name, item.last));
+            partitions.push((name, item));
         }
         if !more {
             return Ok(partitions);

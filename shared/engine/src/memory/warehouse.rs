@@ -190,6 +190,11 @@ impl MemoryWarehouse {
         lock(&self.cluster).views.blockers = vec![vec![Field::Long(pid), Field::Text(user.to_owned()), mode]];
     }
 
+    /// Nobody holds a lock that others wait for any more.
+    pub fn forget_blocker(&self) {
+        lock(&self.cluster).views.blockers.clear();
+    }
+
     /// What hasn't ended, oldest first.
     pub fn running(&self) -> Vec<Running> {
         let cluster = self.settled();

@@ -85,14 +85,18 @@ impl Engine {
     async fn handle(&self, work: Work<'_>, message: &PartitionMessage) -> Result<Answer, Error> {
         let mut message = message.clone();
         for _ in 0..TAKES_AT_ONCE {
-            let Some(seen) = self.look(&message.id).await? else {
+            let Some(mut seen) = self.look(&message.id).await? else {
                 return Ok(self.unreadable(work, &format!("no dataset is named {}", message.id.dataset)).await);
             };
             let canonical = seen.partition.as_ref().map_or(&message.id.partition, |partition| &partition.name);
             if *canonical != message.id.partition {
-                // Written by hand, in another spelling of the same values.
-                message.id.partition = canonical.clone();
-                continue;
+                if seen.item.is_none() || matches!(message.wish, Wish::Replay(_)) {
+                    // Written by hand, in another spelling of the same values.
+                    message.id.partition = canonical.clone();
+                    continue;
+                }
+                // Named so by a layout before: this one yields it by another name.
+                seen.partition = None;
             }
             if let Wish::Replay(replay) = &message.wish {
                 return self.replay(work, &message, replay, &seen).await;

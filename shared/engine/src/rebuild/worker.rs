@@ -68,10 +68,19 @@ impl<'a> Worker<'a> {
     ) -> Result<Self, Error> {
         let dataset = &seen.id.dataset;
         let definition = engine.definitions.get(engine.ports.state.as_ref(), dataset, &take.batch.definition).await?;
-        let partition = definition.partition(&seen.id.partition).map_err(|error| Error::Stored {
-            what: format!("partition {} under the definition its batch began with", seen.id),
-            why: error.to_string(),
-        })?;
+        let partition = match definition.yields(&seen.id.partition) {
+            Some(partition) => partition,
+            // What fences it asks for its name alone.
+            None if take.permission == Permission::Retire => {
+                Partition { name: seen.id.partition.clone(), values: Vec::new() }
+            }
+            None => {
+                return Err(Error::Stored {
+                    what: format!("partition {} under the definition its batch began with", seen.id),
+                    why: "its layout doesn't yield it".to_owned(),
+                });
+            }
+        };
         let span = tracing::Span::current();
         span.record("batch", tracing::field::display(take.batch.id));
         span.record("generation", take.batch.covers.0);

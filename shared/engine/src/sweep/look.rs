@@ -132,7 +132,7 @@ impl Engine {
         let mut candidates: Candidates =
             in_s3.range::<PartitionName, _>((lower, upper)).map(|(name, _)| (name.clone(), None)).collect();
         for (name, item) in page {
-            if !definition.partition(&name).is_ok_and(|partition| in_lookback(definition, &partition, now)) {
+            if !definition.yields(&name).is_some_and(|partition| in_lookback(definition, &partition, now)) {
                 continue;
             }
             match PartitionItem::from_item(&item) {

@@ -55,7 +55,14 @@ impl Engine {
         for job in self.open_jobs().await?.iter().filter(|job| job.dataset == *dataset) {
             let mut done = job.done;
             while done < job.total {
-                let lines = jobs::lines(&self.ports, &self.settings.control_bucket, job, done).await?;
+                let lines = match jobs::lines(&self.ports, &self.settings.control_bucket, job, done).await {
+                    Ok(lines) => lines,
+                    Err(error @ Error::Stored { .. }) => {
+                        tracing::error!(job = %job.id, %error, "nobody knows what it has still to mark; nothing is left to it");
+                        break;
+                    }
+                    Err(error) => return Err(error),
+                };
                 done += lines.len() as u64;
                 waiting.extend(lines.into_iter().map(|line| line.partition));
             }
@@ -86,7 +93,7 @@ impl Engine {
         line: &Line,
         job: Option<&Job>,
     ) -> Result<Option<Outgoing>, Error> {
-        if definition.partition(&line.partition).is_err() {
+        if definition.yields(&line.partition).is_none() {
             tracing::info!(partition = %line.partition, "the layout doesn't yield it any more; not marked");
             return Ok(None);
         }
@@ -98,8 +105,15 @@ impl Engine {
                 writes::mark(&id, 0, now)
             } else {
                 let replay = replay.clone().unwrap_or_default();
-                let Some(update) = self.asked_mark(&id, line, &replay, now).await? else { return Ok(None) };
-                update
+                match self.asked_mark(&id, line, &replay, now).await {
+                    Ok(Some(update)) => update,
+                    Ok(None) => return Ok(None),
+                    Err(error @ Error::Stored { .. }) => {
+                        tracing::error!(partition = %id, %error, "it is passed over");
+                        return Ok(None);
+                    }
+                    Err(error) => return Err(error),
+                }
             };
             if let Written::Applied { before } = self.write(&[update]).await? {
                 let generation = writes::turned_dirty(before.as_ref());

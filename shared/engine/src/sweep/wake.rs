@@ -114,6 +114,8 @@ impl Engine {
             }
         };
         let (dirty, set_aside, counted) = self.count(hand, &all, &parked, now).await?;
+        // Of a retired dataset nobody is to look at them.
+        let set_aside = if head.mode == Mode::Retired { 0 } else { set_aside };
         Ok(Swept {
             dataset: dataset.clone(),
             dirty,

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use tidemark_domain::dataset::{Mode, catalog_key};
-use tidemark_domain::id::Epoch;
+use tidemark_domain::id::{Epoch, Fence};
 use tidemark_domain::partition::Phase;
 use tidemark_domain::route::Catalog;
 use tidemark_engine::memory::{End, Pace};
 use tidemark_engine::ports::Clock as _;
 use tidemark_engine::rebuild::Answer;
 
+use super::sweep::sweep;
 use super::world::{TOML, World, stack};
 
 const DAY: &str = "dt=2026-11-01";
@@ -234,6 +235,53 @@ async fn an_epoch_that_apply_has_raised_in_the_guard_row_alone_is_waited_for_eve
     world.set_head(&[("epoch", 2.into())]);
     world.rest("the head follows").await;
     world.assert_true("the head follows").await;
+}
+
+/// Parts of other names; a partition of the layout before isn't yielded any more.
+fn other_layout() -> String {
+    TOML.replace("dt={dt}/", "day={day}/").replace("[orders.partition.dt]", "[orders.partition.day]")
+}
+
+#[tokio::test]
+async fn a_partition_that_the_layout_no_longer_yields_is_fenced_before_it_leaves() {
+    for suffix in ["/stage", "/swap"] {
+        let mut world = in_flight(suffix).await;
+        world.warehouse.prepare(&world.definition.target, &stack(), &world.definition.name, Epoch(2)).unwrap();
+        world.put_in_force(&other_layout(), Epoch(2)).await;
+        world.rounds(60).await;
+        assert_eq!((world.due().await, world.queue.is_empty()), (vec![], true), "{suffix}");
+        let item = world.item(DAY);
+        assert!(!item.unresolved && item.batch.is_none(), "{suffix}: {item:?}");
+        assert_eq!(world.submitted("/fence"), usize::from(suffix == "/swap"), "{suffix}");
+        assert!(world.rows().is_empty(), "{suffix}: the epoch shuts out what was out");
+    }
+}
+
+/// A day of a table that is kept by months now: its name is one of a day in the month's partition.
+#[tokio::test]
+async fn an_item_whose_name_is_another_partitions_now_leaves_and_is_marked_by_nobody() {
+    let days = TOML.replace("\"amount decimal(12,2)\"]", "\"amount decimal(12,2)\", \"sold_on date\"]");
+    let ranged = |grain: &str| {
+        let part = format!("[orders.partition.dt]\ntype = \"date\"\nrange_of = \"sold_on\"\ngrain = \"{grain}\"\n");
+        let rest = days.split_once("[orders.partition.dt]").unwrap();
+        let tail = rest.1.split_once("\n\n").map_or("", |(_, tail)| tail);
+        format!("{}{part}\n{tail}", rest.0)
+    };
+    let mut world = World::new(&ranged("day")).await;
+    world.put(&format!("{DAY}/a.csv"), "1\n").await;
+    world.put("dt=2026-11-02/a.csv", "2\n").await;
+    world.mark().await;
+    world.put_in_force(&ranged("month"), Epoch(2)).await;
+    world.warehouse.prepare(&world.definition.target, &stack(), &world.definition.name, Epoch(2)).unwrap();
+    world.rounds(30).await;
+    assert!(world.item("dt=2026-11-02").batch.is_none());
+    assert_eq!(world.due().await, [""; 0], "the day leaves, and nobody wakes it again");
+    sweep(&world).await;
+    world.clock.advance(Duration::from_mins(61));
+    sweep(&world).await;
+    world.rounds(30).await;
+    assert_eq!(world.due().await, [""; 0], "look marks the month alone");
+    assert_eq!(world.item("dt=2026-11-02").fence, Fence(0), "it is never taken");
 }
 
 /// What was parked, and marked since, is let go as well; once the dataset is back it is marked and heals.

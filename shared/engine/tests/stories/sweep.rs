@@ -8,6 +8,7 @@ use tidemark_domain::cursor::{Cursor, Task};
 use tidemark_domain::id::PartitionName;
 use tidemark_domain::job::{Job, Kind, Line};
 use tidemark_domain::measure;
+use tidemark_domain::partition::PartitionItem;
 use tidemark_engine::jobs;
 use tidemark_engine::memory::{Pace, Plan};
 use tidemark_engine::ports::{Clock as _, Objects as _, StateStore as _};
@@ -298,6 +299,50 @@ async fn a_forced_job_rebuilds_what_is_unchanged_and_a_cancelled_one_stops() {
         world.rest("").await;
     }
     assert_eq!(world.submitted("/swap"), so_far);
+}
+
+/// Somebody tidied the control bucket. The job tells so until it is cancelled; the net for lost events holds all the same.
+#[tokio::test]
+async fn a_job_whose_lines_are_gone_keeps_look_from_nothing() {
+    let mut world = World::new(&wide()).await;
+    world.put("dt=2026-11-01/a.csv", "1\n").await;
+    world.rest("").await;
+    let job = make(&world, true).await;
+    world.objects.delete("control", &job.part_key(0));
+    put_unseen(&world, "dt=2026-11-01/b.csv", "2\n").await;
+    assert_eq!(an_hour_later(&world).await.found, 1);
+    assert_eq!(world.due().await, [DAY]);
+    assert!(all_jobs(&world).await[0].is_open());
+}
+
+/// An item that can't be read stays one for somebody to look at; the others of its job are marked.
+#[tokio::test]
+async fn an_item_that_cannot_be_read_stops_no_job() {
+    let world = World::new(&wide()).await;
+    world.state.put(PartitionItem::key(&world.id(&day(3))), [("marked".to_owned(), "many".into())].into());
+    make(&world, true).await;
+    for _ in 0..3 {
+        sweep(&world).await;
+        for n in 0..30 {
+            if n != 3 && world.due().await.contains(&day(n)) {
+                world.state.remove(&PartitionItem::key(&world.id(&day(n))));
+            }
+        }
+    }
+    assert!(!all_jobs(&world).await[0].is_open(), "{:?}", all_jobs(&world).await);
+}
+
+/// Nobody is to look at them while their dataset is retired, and nobody could make them go.
+#[tokio::test]
+async fn what_is_parked_of_a_retired_dataset_is_not_counted() {
+    let mut world = World::new(TOML).await;
+    world.put("dt=2026-11-01/a.csv", "x#bad\n").await;
+    world.rest("it parks").await;
+    assert_eq!(sweep(&world).await[0].parked, 1);
+    world.set_head(&[("mode", "retired".into())]);
+    assert_eq!(sweep(&world).await[0].parked, 0);
+    world.set_head(&[("mode", "active".into())]);
+    assert_eq!(sweep(&world).await[0].parked, 1);
 }
 
 #[tokio::test]
