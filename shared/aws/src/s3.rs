@@ -148,6 +148,9 @@ async fn body(bucket: &str, key: &str, answer: GetObjectOutput) -> Result<Bytes,
 
 fn of(bucket: &str, key: &str, fault: &Fault) -> ObjectError {
     match fault.cause {
+        Cause::Refused if fault.code == "InvalidObjectState" => {
+            ObjectError::Archived { bucket: bucket.to_owned(), key: key.to_owned() }
+        }
         Cause::Throttled | Cause::Unreachable => {
             ObjectError::Unavailable { message: fault.to_string(), effect: fault.effect }
         }
@@ -163,6 +166,18 @@ mod tests {
     use aws_sdk_s3::types::RestoreStatus;
 
     use super::*;
+
+    /// By the archive tiers of `INTELLIGENT_TIERING`, or a lifecycle rule since the listing.
+    #[test]
+    fn an_object_in_an_archive_is_no_denied_bucket() {
+        let of_code = |code: &str| {
+            let cause = Cause::Refused;
+            let (code, message) = (code.to_owned(), "status 403".to_owned());
+            of("lake", "a", &Fault { operation: "GetObject", code, message, cause, effect: Effect::NotApplied })
+        };
+        assert!(matches!(of_code("InvalidObjectState"), ObjectError::Archived { .. }));
+        assert!(matches!(of_code("AccessDenied"), ObjectError::Misconfigured { .. }));
+    }
 
     #[test]
     fn a_listed_key_is_decoded_as_a_form() {

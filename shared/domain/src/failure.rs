@@ -303,6 +303,8 @@ const RULES: &[(FailureKind, &[&str])] = &[
             "status 416",
         ],
     ),
+    // Archived, which S3 answers with 403 too: of one file, nothing of the dataset.
+    (FailureKind::RejectedData, &["invalidobjectstate", "not valid for the object's storage class"]),
     (
         FailureKind::Misconfigured,
         &[

@@ -79,6 +79,7 @@ impl Error {
             | Self::Objects(ObjectError::Misconfigured { .. })
             | Self::TableFormat { .. } => FailureKind::Misconfigured,
             Self::Objects(ObjectError::Changed { .. }) => FailureKind::SourceChanged,
+            Self::Objects(ObjectError::Archived { .. }) => FailureKind::RejectedData,
             Self::Sql(_) | Self::Row(_) | Self::Stored { .. } | Self::Sealed { .. } => FailureKind::Bug,
             Self::Warehouse { kind, .. } => *kind,
         }

@@ -202,6 +202,15 @@ fn c127_column_counts_differ() {
 }
 
 #[test]
+fn an_archived_file_is_one_files_fault_and_halts_no_dataset() {
+    let text = "ERROR: S3ServiceException:The operation is not valid for the object's storage class,Status 403,\
+                Error InvalidObjectState,Rid 4F2,CanRetry 1";
+    assert_eq!(failed("COPY", text), FailureKind::RejectedData);
+    let denied = "ERROR: S3ServiceException:Access Denied,Status 403,Error AccessDenied,Rid 4F2,CanRetry 1";
+    assert_eq!(failed("COPY", denied), FailureKind::Misconfigured);
+}
+
+#[test]
 fn what_spectrum_asks_to_try_later_rejects_nothing() {
     for context in
         ["Retries exceeded", "Access throttled", "S3 Query Exception (Fetch). Resource temporarily unavailable"]

@@ -52,6 +52,14 @@ pub enum ObjectError {
         /// The key.
         key: String,
     },
+    /// It lies in an archive that a listing doesn't tell of.
+    #[error("s3://{bucket}/{key} is archived and can't be read; restore it, which marks its partition")]
+    Archived {
+        /// The bucket.
+        bucket: String,
+        /// The key.
+        key: String,
+    },
     /// Throttled or unreachable.
     #[error("s3 is unavailable: {message}")]
     Unavailable {

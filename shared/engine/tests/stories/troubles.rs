@@ -170,7 +170,7 @@ async fn c157_who_waits_for_somebodys_lock_is_no_overrun_and_the_alert_names_the
         assert!(told.contains(word), "{word:?} is told: {told}");
     }
     // A swap of a minute, and nobody is in its way: it has its whole load window.
-    world.warehouse.set_pace("/swap", Pace::After(Duration::from_secs(60)));
+    world.warehouse.set_pace("/swap", Pace::After(Duration::from_mins(1)));
     world.warehouse.forget_blocker();
     world.rest("the dashboard was closed").await;
     world.assert_true("the dashboard was closed").await;
