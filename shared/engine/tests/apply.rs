@@ -15,10 +15,11 @@ use tidemark_domain::definition::{Definition, parse};
 use tidemark_domain::id::{
     BatchId, DatasetName, Digest, Epoch, Fence, Generation, PartitionId, PartitionName, StackName,
 };
-use tidemark_domain::job::Kind;
+use tidemark_domain::job::{Job, Kind, Line};
 use tidemark_domain::partition::{Committed, PartitionItem, attributes};
 use tidemark_domain::sql::rows::Field;
 use tidemark_domain::update::Key;
+use tidemark_domain::verify::GuardKind;
 use tidemark_engine::Ports;
 use tidemark_engine::apply::{ApplyError, Done, Plan, Wish, carry_out, survey};
 use tidemark_engine::init::{Installed, init};
@@ -27,7 +28,8 @@ use tidemark_engine::memory::{
     Fault, Faulty, ManualClock, MemoryAnnouncer, MemoryObjects, MemoryQueue, MemoryState, Plan as Faults,
 };
 use tidemark_engine::ports::{
-    Effect, Execution, ExecutionStatus, Objects as _, StatementResult, Submission, Warehouse, WarehouseError,
+    Clock as _, Effect, Execution, ExecutionStatus, Objects as _, StateStore as _, StatementResult, Submission,
+    Warehouse, WarehouseError,
 };
 
 const ORDERS: &str = r#"
@@ -398,6 +400,24 @@ async fn what_was_let_go_while_its_dataset_was_retired_is_marked_when_it_comes_b
     assert_eq!(names(&world.plan(ORDERS).await), ["dt=2024-01-01"], "the other one stays as it is");
     world.apply(ORDERS).await;
     assert!(world.partition("2024-01-01").unwrap().on_its_way());
+}
+
+/// `foreign_rows` is accepted without a digest, so nothing but this binds it to what the operator saw.
+#[tokio::test]
+async fn a_job_that_accepts_foreign_rows_does_not_outlive_the_target_it_was_made_for() {
+    let world = World::new();
+    world.apply(ORDERS).await;
+    let (clock, lines) = (&world.ports.clock, [Line::of(id("2026-11-03").partition)]);
+    let new = Job::new(clock.id(), orders(), Kind::Backfill, 1, "alice", clock.now());
+    let job = Job { force: true, accept: [GuardKind::ForeignRows].into(), ..new };
+    jobs::make(&world.ports, "control", &job, &lines).await.unwrap();
+    let wider = ORDERS.replace("lookback = \"3d\"", "lookback = \"4d\"");
+    assert_eq!(world.plan(&wider).await.problems, [""; 0], "the same target and bounds");
+    world.apply("").await;
+    let refused = world.plan(ORDERS).await.problems;
+    assert!(refused[0].contains(&format!("--cancel {}", job.id)), "{refused:?}");
+    world.ports.state.write(&[job.cancel("alice", clock.now())], "cancel").await.unwrap();
+    assert_eq!(world.plan(ORDERS).await.problems, [""; 0]);
 }
 
 /// A name under which the layout before kept a day: by months it is no partition's own.

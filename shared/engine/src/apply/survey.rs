@@ -9,16 +9,19 @@ use tidemark_domain::apply::{
 use tidemark_domain::dataset::{Head, catalog_key, version_key};
 use tidemark_domain::definition::{Definition, TableName};
 use tidemark_domain::id::{DatasetName, Epoch, PartitionName};
+use tidemark_domain::job::Job;
 use tidemark_domain::partition::PartitionItem;
 use tidemark_domain::route::Catalog;
 use tidemark_domain::sql::install;
 use tidemark_domain::sql::survey::{self as questions, TableColumn};
 use tidemark_domain::update::{Item, Key};
+use tidemark_domain::verify::GuardKind;
 
 use super::{ApplyError, Catalogs, DatasetPlan, ForeignRows, Plan, Wish};
 use super::{sample, source};
 use crate::Ports;
 use crate::init::version;
+use crate::jobs;
 use crate::run::ask;
 
 /// So many items are read in one snapshot.
@@ -153,6 +156,9 @@ async fn check(
     if dataset.comparison.status == Status::Unchanged {
         return Ok(problems);
     }
+    if counts_rows(&dataset.comparison, dataset.ownership.as_ref()) {
+        problems.extend(accepting_jobs(ports, &definition.name).await?);
+    }
     problems.extend(column_problems(definition, targets.tables.get(&definition.target).map(Vec::as_slice)));
     problems.extend(width_problem(definition)?);
     if let Some(format) = source::table_format(ports.objects.as_ref(), definition).await? {
@@ -207,6 +213,20 @@ async fn look_at_partitions(
         dataset.foreign = foreign.into_iter().map(|(partition, rows)| ForeignRows { partition, rows }).collect();
     }
     Ok(())
+}
+
+/// Jobs that go on, and would let rows be deleted that nobody has looked at: they were accepted for what the dataset was.
+async fn accepting_jobs(ports: &Ports, dataset: &DatasetName) -> Result<Vec<String>, ApplyError> {
+    let jobs = jobs::all(ports).await.map_err(|error| ApplyError::Job(error.to_string()))?;
+    let accepts = |job: &Job| job.dataset == *dataset && job.is_open() && job.accept.contains(&GuardKind::ForeignRows);
+    let told = |job: Job| {
+        format!(
+            "{dataset}: job {0} goes on, and accepts foreign_rows for what the dataset was; cancel it first: tidemark backfill \
+             --cancel {0}",
+            job.id
+        )
+    };
+    Ok(jobs.into_iter().filter(accepts).map(told).collect())
 }
 
 /// Whether partitions may hold rows that were never looked at: a target, or bounds, that are new to the dataset.
