@@ -28,8 +28,7 @@ use tidemark_engine::memory::{
     Fault, Faulty, ManualClock, MemoryAnnouncer, MemoryObjects, MemoryQueue, MemoryState, Plan as Faults,
 };
 use tidemark_engine::ports::{
-    Clock as _, Effect, Execution, ExecutionStatus, Objects as _, StateStore as _, StatementResult, Submission,
-    Warehouse, WarehouseError,
+    Effect, Execution, ExecutionStatus, Objects as _, StatementResult, Submission, Warehouse, WarehouseError,
 };
 
 const ORDERS: &str = r#"
