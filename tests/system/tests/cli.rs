@@ -211,7 +211,7 @@ async fn lateness_figures_of_a_month_and_report_tell_of_the_same_files() -> Resu
         world.wait_true(&old).await?;
     }
     world.tidemark_well(&["replay", "orders", &old.name()]).await?;
-    world.wait_landed(&old, 1).await?;
+    world.wait_landed(&old, 2).await?;
 
     let offline = ["lateness", "orders", "--offline", "--json"];
     let told = world.tidemark_well(&offline).await?.json()?;
